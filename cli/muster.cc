@@ -90,6 +90,7 @@ constexpr auto kJobVerbs =
                          {"kill", "end jobs", kill_doc, run_kill},
                          {"hold", "keep waiting jobs of launcherd from starting", hold_doc, run_hold},
                          {"release", "let held jobs start", release_doc, run_release},
+                         {"update", "change a job's priority, deadline, or what it awaits", update_doc, run_update},
                          {"rerun", "submit a job of launcherd once more", rerun_doc, run_rerun},
                          {"resize", "give a running job more or fewer ranks", resize_doc, run_resize}});
 constexpr auto kInsightVerbs =

@@ -52,8 +52,8 @@ inline constexpr ExitCode kExitCodes[] = {
     {kNeverAgain, "a rank asked, with this exit code, that the job is not started again"},
     {kTimedOut, "the job reached its --timeout, or hung without a suspect rank and --on-hang kill ended it"},
     {kMusterFailed,
-     "Muster failed: a host did not start or was lost, its agent ended before all output had come, or output could not "
-     "be written"},
+     "Muster failed: a host did not start or was lost, its agent ended before all output had come, output could not be "
+     "written, or a job that it waited for (--after) did not succeed"},
     {kNotExecutable, "the command cannot be executed"},
     {kNotFound, "the command was not found"},
     {kHungUp, "stopped by SIGHUP"},

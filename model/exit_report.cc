@@ -114,6 +114,10 @@ bool RankEnd::failed() const {
   return kind != EndKind::kExited || exit_code != 0 || abort_code || without_finalize;
 }
 
+bool asks_never_again(const std::vector<RankEnd>& ends) {
+  return asked_never_again(ends) >= 0;
+}
+
 int root_cause(const std::vector<RankEnd>& ends) {
   if (const int asked = asked_never_again(ends); asked >= 0) return asked;
   int first = -1;

@@ -68,6 +68,9 @@ std::string describe_mpi(const RankEnd& end);
 // Muster did not cause. A signal takes precedence over a non-zero code within 50 ms. The lower rank wins ties.
 int root_cause(const std::vector<RankEnd>& ends);
 
+// Returns whether a rank exited with kNeverAgain.
+bool asks_never_again(const std::vector<RankEnd>& ends);
+
 // Returns text such as "exit code 3", "called MPI_Abort(13)", "signal 9 (Killed)", "out of memory: killed by the
 // kernel", …
 std::string describe(const RankEnd& end);

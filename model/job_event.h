@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -107,9 +108,23 @@ struct JobEnded {
   int strays_killed = 0;
   std::vector<std::string> unclean_hosts;
   std::vector<int> alike_ranks = {};  // failed with the same Python exception as the root cause's rank, without it
+  // False if a rank asked that the job is not started again (kNeverAgain); nullopt if the job did not fail by itself.
+  std::optional<bool> is_retryable = {};
 };
 
-// The job's state has changed.
+// An element of an array starts, or has ended.
+struct ElementChanged {
+  int index = 0;
+  JobState state = JobState::kStarting;
+  std::optional<int> exit_code = {};  // only of an element that has ended
+};
+
+// The command of --notify failed. This event follows JobEnded.
+struct NotifyFailed {
+  std::string reason;  // one phrase: "exit code 3"
+};
+
+// The job's state has changed, or only its reason.
 struct JobStateChanged {
   JobState state = JobState::kQueued;
   std::string reason;
@@ -151,8 +166,8 @@ std::string describe_lateness(std::chrono::microseconds late);
 std::string describe(const LateHost& late);
 
 // A RankEnd is the event of its rank's end.
-using JobEvent =
-    std::variant<JobStarting, HostUp, RankUp, RankEnd, HostSuspect, JobStopping, JobRestarting, GenerationBegan,
-                 FirstCollectiveEnded, HangReported, JobEnded, JobStateChanged, WrongWorld, LateHost, HostsLeftOut>;
+using JobEvent = std::variant<JobStarting, HostUp, RankUp, RankEnd, HostSuspect, JobStopping, JobRestarting,
+                              GenerationBegan, FirstCollectiveEnded, HangReported, JobEnded, JobStateChanged,
+                              WrongWorld, LateHost, HostsLeftOut, NotifyFailed, ElementChanged>;
 
 }  // namespace muster::model

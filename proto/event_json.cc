@@ -92,6 +92,15 @@ struct Writer {
     to.set_operations(late.operations);
     to.set_median_us(late.median.count());
   }
+  void operator()(const model::ElementChanged& changed) const {
+    v1::ElementChanged& to = *event.mutable_element_changed();
+    to.set_index(changed.index);
+    to.set_state(static_cast<v1::JobState>(changed.state));
+    if (changed.exit_code) to.set_exit_code(*changed.exit_code);
+  }
+  void operator()(const model::NotifyFailed& failed) const {
+    set_text(failed.reason, event.mutable_notify_failed()->mutable_reason());
+  }
   void operator()(const model::JobStateChanged& changed) const {
     // model/job_state.h uses the same numbers on purpose.
     event.mutable_job_state_changed()->set_state(static_cast<v1::JobState>(changed.state));
@@ -107,6 +116,7 @@ struct Writer {
     report.set_strays_killed(ended.strays_killed);
     for (const std::string& host : ended.unclean_hosts) set_text(host, report.add_unclean_hosts());
     report.mutable_alike_ranks()->Add(ended.alike_ranks.begin(), ended.alike_ranks.end());
+    if (ended.is_retryable) report.set_retryable(*ended.is_retryable);
   }
 };
 

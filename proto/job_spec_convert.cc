@@ -26,6 +26,8 @@ constexpr std::size_t kLongestPath = 4096;
 constexpr std::size_t kLongestName = 128;
 constexpr std::size_t kLongestLabel = 256;
 constexpr int kMostLabels = 64;
+constexpr int kMostAfter = 256;
+constexpr std::size_t kLongestJobWord = 8;  // a whole id
 constexpr std::size_t kLongestEnvironment = std::size_t{1} << 20;
 constexpr int kMostVariables = 20'000;
 constexpr int kMostInterfaces = 64;
@@ -659,16 +661,69 @@ base::Result<LaunchRequests> launch_requests_of(const v1::JobSpec& spec) {
   requests.hold = spec.on_launcher_loss() != v1::ON_LAUNCHER_LOSS_KILL && !is_live;
   MUSTER_RETURN_IF_ERROR(read_elastic_policy(spec, requests.elastic_policy));
   if (spec.has_deadline()) {
-    const Timestamp& time = spec.deadline();
-    constexpr std::int64_t kYear2200 = 7'258'118'400;
-    if (time.seconds() < 0 || time.seconds() > kYear2200 || time.nanos() < 0 || time.nanos() > 999'999'999) {
-      return bad("spec.deadline", "must be between 1970 and 2200");
-    }
-    requests.deadline = base::WallTime(std::chrono::duration_cast<base::WallTime::duration>(
-        std::chrono::seconds(time.seconds()) + std::chrono::nanoseconds(time.nanos())));
+    MUSTER_ASSIGN_OR_RETURN(requests.deadline, deadline_of("spec.deadline", spec.deadline()));
   }
   return requests;
 }
+
+base::Result<base::WallTime> deadline_of(std::string_view field, const Timestamp& time) {
+  constexpr std::int64_t kYear2200 = 7'258'118'400;
+  if (time.seconds() < 0 || time.seconds() > kYear2200 || time.nanos() < 0 || time.nanos() > 999'999'999) {
+    return bad(field, "must be between 1970 and 2200");
+  }
+  return base::WallTime(std::chrono::duration_cast<base::WallTime::duration>(std::chrono::seconds(time.seconds()) +
+                                                                             std::chrono::nanoseconds(time.nanos())));
+}
+
+base::Result<std::vector<model::DependencyWords>> dependencies_of(
+    const google::protobuf::RepeatedPtrField<v1::JobDependency>& after) {
+  if (after.size() > kMostAfter) return bad("after", "more than {} jobs", kMostAfter);
+  std::vector<model::DependencyWords> words;
+  for (const v1::JobDependency& each : after) {
+    if (each.job().empty() || each.job().size() > kLongestJobWord) {
+      return bad("after.job", "'{}' is no id of a job, nor the beginning of one",
+                 base::printable(each.job().substr(0, kLongestName)));
+    }
+    switch (each.condition()) {
+      case v1::DEPENDENCY_CONDITION_UNSPECIFIED:
+      case v1::DEPENDENCY_CONDITION_OK:
+        words.push_back({each.job(), model::AfterEnd::kOk});
+        break;
+      case v1::DEPENDENCY_CONDITION_ANY:
+        words.push_back({each.job(), model::AfterEnd::kAny});
+        break;
+      default:
+        return bad("after.condition", "unknown value {}", static_cast<int>(each.condition()));
+    }
+  }
+  return words;
+}
+
+v1::JobDependency to_proto(const model::JobDependency& dependency) {
+  v1::JobDependency to;
+  to.set_job(dependency.job.str());
+  to.set_condition(static_cast<v1::DependencyCondition>(dependency.condition));  // the numbers are the same
+  return to;
+}
+
+namespace {
+
+Status read_array(const v1::ArraySpec& from, model::ArraySpec& array) {
+  for (const v1::IndexRange& range : from.elements()) array.elements.push_back({range.first(), range.last()});
+  array.most_at_once = from.most_at_once();
+  return model::check_array(array).with_context("array");
+}
+
+// What a request says beside the spec about the job's place in the queue.
+Status read_queue_requests(const v1::SubmitRequest& request, Submission& submission) {
+  MUSTER_ASSIGN_OR_RETURN(submission.after, dependencies_of(request.after()));
+  MUSTER_RETURN_IF_ERROR(check_text("notify", request.notify(), kLongestPath));
+  submission.notify = request.notify();
+  if (!request.has_array()) return base::ok_status();
+  return read_array(request.array(), submission.array.emplace());
+}
+
+}  // namespace
 
 base::Result<Submission> submission_of(const v1::SubmitRequest& request) {
   if (!request.has_spec()) return bad("spec", "is missing");
@@ -678,6 +733,7 @@ base::Result<Submission> submission_of(const v1::SubmitRequest& request) {
   // launcherd's queue gives a job its hosts (docs/adr/0066).
   if (submission.job.min_hosts > 0) return bad("spec.min_hosts", "must be 0 for a job of launcherd");
   MUSTER_RETURN_IF_ERROR(check_people(request));
+  MUSTER_RETURN_IF_ERROR(read_queue_requests(request, submission));
   MUSTER_RETURN_IF_ERROR(read_environment(request, submission.job));
   if (request.has_retention()) {
     MUSTER_ASSIGN_OR_RETURN(const milliseconds retention, read_duration("retention", request.retention()));

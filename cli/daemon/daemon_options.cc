@@ -103,6 +103,7 @@ base::Result<launcherd::DaemonOptions> daemon_options(const ParsedLauncherd& par
   options.has_socket = !parsed.sockets.empty() || parsed.addresses.empty();
   MUSTER_ASSIGN_OR_RETURN(auto inherited, inherited_socket(environment, ::getpid()));
   if (inherited) options.inherited_socket = std::move(*inherited);
+  options.fair_use = parsed.fair_use;
   options.http = parsed.http;
   options.http_write = parsed.http_write;
   options.accept_agents = parsed.accept_agents;

@@ -62,6 +62,13 @@ std::vector<FlagRow> launcherd_settings() {
              "state directory.")
           .key("launcherd.join_file")
           .completes(Completes::kFile),
+      option(
+          "fair-use", {"--fair-use"}, "off|user|label:NAME",
+          "Among waiting jobs of equal priority, let those go first whose user, or whose value of the label NAME, uses "
+          "the fewest slots now. A user is the name in the client's certificate.")
+          .key("launcherd.fair_use")
+          .any_value()
+          .standard("off"),
       toggle("i-know-jobs-run-as-root", {{"--i-know-jobs-run-as-root", "true"}},
              "Listen by TCP although launcherd runs as root.")
           .key("launcherd.i_know_jobs_run_as_root"),

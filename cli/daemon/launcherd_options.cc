@@ -66,6 +66,18 @@ base::Status read_accept_agents(const Setting& option, ParsedLauncherd& parsed) 
   return base::ok_status();
 }
 
+base::Status read_fair_use(const Setting& option, ParsedLauncherd& parsed) {
+  constexpr std::string_view kLabel = "label:";
+  const std::string_view value = option.value;
+  parsed.fair_use = {.is_on = value != "off"};
+  if (value == "off" || value == "user") return base::ok_status();
+  if (!value.starts_with(kLabel) || value.size() == kLabel.size()) {
+    return bad(option, fmt::format("must be off, user or label:NAME, not '{}'", base::printable(value)));
+  }
+  parsed.fair_use.label = value.substr(kLabel.size());
+  return base::ok_status();
+}
+
 base::Status read_own(const Settings& settings, ParsedLauncherd& parsed) {
   SettingReader read(settings);
   read.custom("listen", [&](const Setting& setting) { return read_listen(setting, parsed); });
@@ -79,6 +91,7 @@ base::Status read_own(const Settings& settings, ParsedLauncherd& parsed) {
   read.custom("metrics", [&](const Setting& setting) { return read_metrics(setting, parsed); });
   read.custom("accept-agents", [&](const Setting& setting) { return read_accept_agents(setting, parsed); });
   read.text("join-file", parsed.join_file);
+  read.custom("fair-use", [&](const Setting& setting) { return read_fair_use(setting, parsed); });
   read.toggle("i-know-jobs-run-as-root", parsed.is_root_accepted);
   parsed.settings.assign(settings.entries().begin(), settings.entries().end());
   return read.status();

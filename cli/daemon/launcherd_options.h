@@ -10,6 +10,7 @@
 #include "cli/help/command_doc.h"
 #include "cli/options/options.h"
 #include "launcherd/enrol/accept_agents.h"
+#include "launcherd/queue/fair_use.h"
 
 namespace muster::cli::inline daemon {
 
@@ -26,6 +27,7 @@ struct ParsedLauncherd : HostVerbLine {
   std::string metrics;  // empty if not given
   std::optional<launcherd::AcceptAgents> accept_agents;
   std::string join_file;  // --join-file, for --accept-agents; empty means a file in the state directory
+  launcherd::FairUse fair_use;
   bool is_root_accepted = false;
   bool is_check = false;          // --check
   std::vector<Setting> settings;  // all that were set, in their order

@@ -12,6 +12,7 @@
 #include "cli/help/base_names.h"
 #include "cli/verbs/launcher_address.h"
 #include "cli/view/log_output.h"
+#include "model/job_array.h"
 
 namespace muster::cli::inline verbs {
 namespace {
@@ -129,7 +130,31 @@ base::Result<std::vector<v1::Job>> list_all_jobs(ApiClient& client, bool all, co
   }
 }
 
+base::Status name_by_ids(const LauncherAddress& launcher,
+                         google::protobuf::RepeatedPtrField<v1::JobDependency>& after) {
+  for (v1::JobDependency& each : after) {
+    MUSTER_ASSIGN_OR_RETURN(const std::vector<FoundJob> found, daemon_jobs(launcher, each.job()));
+    if (found.size() > 1) return base::invalid_argument("which job? There are {}", ids_of(found));
+    std::optional<FoundJob> job;
+    if (!found.empty()) job = found.front();
+    if (!job) {
+      MUSTER_ASSIGN_OR_RETURN(job, newest_named(launcher, each.job()));
+    }
+    if (!job) return none_meant({}, true, each.job());
+    each.set_job(job->id);
+  }
+  return base::ok_status();
+}
+
 base::Result<FoundJob> job_named(const VerbCall& call, const std::string& word) {
+  if (const model::JobWord words = model::parse_job_word(word); words.index) {
+    MUSTER_ASSIGN_OR_RETURN(FoundJob array, job_named(call, std::string(words.job)));
+    if (array.launcher.is_foreground_job) {
+      return base::invalid_argument("job {} runs under a foreground hvdrun, so it has no elements", array.id);
+    }
+    array.id = model::element_name(array.id, *words.index);
+    return array;
+  }
   const std::vector<FoundJob> foreground = foreground_jobs();
   std::vector<FoundJob> meant;
   std::ranges::copy_if(foreground, std::back_inserter(meant),

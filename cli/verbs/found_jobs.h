@@ -34,11 +34,13 @@ base::Result<std::vector<v1::Job>> list_all_jobs(launcherd::ApiClient& client, b
                                                  const std::string& filter = {});
 
 // Returns the job whose id is `word`, else the only one whose id begins with `word` or that has this name and has not
-// ended. If there is none, returns the newest job of this name. If `word` is empty, returns the only job that has not
-// ended.
-// NOT_FOUND if there is none, INVALID_ARGUMENT if there are several; the message lists ids. Other errors mean that
-// launcherd could not be asked.
+// ended. If there is none, returns the newest job of this name. JOB[INDEX] is an element of that job. If `word` is
+// empty, returns the only job that has not ended. NOT_FOUND if there is none, INVALID_ARGUMENT if there are several;
+// the message lists ids. Other errors mean that launcherd could not be asked.
 base::Result<FoundJob> job_named(const VerbCall& call, const std::string& word);
+// Replaces the jobs' words, as of --after, by their ids at this launcherd. The errors are those of job_named().
+base::Status name_by_ids(const launcherd::LauncherAddress& launcher,
+                         google::protobuf::RepeatedPtrField<v1::JobDependency>& after);
 // Returns the job that the verb's only word names, or the only job if there is no word.
 base::Result<FoundJob> one_job(const VerbCall& call);
 // Does the same as one_job(), for verbs that only read. Without a word, if every job has ended, it returns the newest

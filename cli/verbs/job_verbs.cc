@@ -16,6 +16,7 @@
 #include "cli/verbs/found_jobs.h"
 #include "cli/verbs/launcher_address.h"
 #include "cli/verbs/verb.h"
+#include "cli/view/array_table.h"
 #include "cli/view/job_table.h"
 #include "cli/view/report.h"
 #include "cli/view/short_rows.h"
@@ -41,6 +42,10 @@ int kill_and_wait(const VerbCall& call, const FoundJob& job, bool at_once) {
     request.set_at_once(at_once);
     sent = ApiClient(job.launcher).kill(request, kPatience);  // a client of its own, because `client` may be watching
   };
+  if (now->has_element() && now->last_event() == 0) {  // it has not started, so there is nothing to watch
+    kill();
+    return sent->ok() ? print_job(call, job, "") : job_not_answered(call, job, *sent);
+  }
   Reconnecting reconnecting([&](const std::string& line) { call.fail(line); }, -1);
   const auto ended = watch_to_end(client, job, now->last_event(), reconnecting, [&](const v1::Event&) {
     if (!sent) kill();
@@ -60,7 +65,8 @@ std::vector<std::string> report_of(ApiClient& client, const FoundJob& found, con
   std::vector<std::string> lines;
   v1::WatchRequest request;
   request.set_job(found.name_there());
-  request.set_from_sequence(job.last_event());
+  // A failure of the command of --notify may follow the end.
+  request.set_from_sequence(std::max<std::uint64_t>(job.last_event(), 2) - 1);
   const base::Status watched = client.watch(request, [&](const v1::Event& event) {
     if (event.has_job_ended()) lines = format_report(event.job_ended());
     return !event.has_job_ended();
@@ -148,6 +154,25 @@ int run_jobs(const std::string& verb, const std::vector<std::string>& arguments)
   return printed != 0 ? printed : exit_code;
 }
 
+namespace {
+
+// Returns the table of an array's elements, with at most `most` ranges.
+base::Result<std::string> elements_of(ApiClient& client, const FoundJob& found, std::size_t most) {
+  std::vector<v1::ElementRange> ranges;
+  v1::ListElementsRequest request;
+  request.set_job(found.name_there());
+  request.set_page_size(static_cast<int>(std::min<std::size_t>(most, 1000)));
+  while (true) {
+    MUSTER_ASSIGN_OR_RETURN(const v1::ListElementsResponse page, client.list_elements(request, kPatience));
+    ranges.insert(ranges.end(), page.elements().begin(), page.elements().end());
+    const bool is_last = page.next_page_token().empty();
+    if (is_last || ranges.size() >= most) return format_elements(ranges, !is_last);
+    request.set_page_token(page.next_page_token());
+  }
+}
+
+}  // namespace
+
 int run_status(const std::string& verb, const std::vector<std::string>& arguments) {
   const VerbCall call(verb, status_doc(), arguments);
   if (call.exit_code()) return *call.exit_code();
@@ -159,7 +184,11 @@ int run_status(const std::string& verb, const std::vector<std::string>& argument
   if (call.has("json")) return call.print(proto::message_line(*job));
   constexpr std::size_t kTables = 2;
   std::string text = format_status(*job, base::SystemClock().wall(), rows_on_screen(call.has("all"), kTables));
-  if (job->state() == v1::JOB_STATE_FAILED) {
+  if (job->has_array()) {
+    const auto elements = elements_of(client, *found, rows_on_screen(call.has("all")));
+    if (!elements.ok()) return job_not_answered(call, *found, elements.status());
+    text += *elements;
+  } else if (job->state() == v1::JOB_STATE_FAILED) {
     for (const std::string& line : report_of(client, *found, *job)) text += "\n" + line;
     if (!text.ends_with('\n')) text += '\n';
   }

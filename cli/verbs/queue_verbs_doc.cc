@@ -1,4 +1,5 @@
-// The options and the help texts of hold, release and rerun.
+// The options and the help texts of hold, release, update and rerun.
+#include "cli/verbs/queue_options.h"
 #include "cli/verbs/queue_verbs.h"
 #include "cli/verbs/verb.h"
 
@@ -53,6 +54,39 @@ const CommandDoc& release_doc() {
       .exit_codes = {{"0", "the jobs are not held"},
                      {"1", "launcherd did not answer"},
                      {"2", "a mistake in the command line, or no such job"}},
+  };
+  return kDoc;
+}
+
+const CommandDoc& update_doc() {
+  static const FlagTable kTable = verb_table(
+      with_launcher_rows(
+          {priority_row("The new priority. Jobs of higher priority start first."),
+           deadline_row("The new deadline: in 2h, or at 2026-06-20T17:05:53Z."),
+           toggle("no-deadline", {{"--no-deadline", "true"}}, "The job has no deadline.").command_line_only(),
+           after_row("The jobs for which the job waits now, instead of those before: JOB, JOB:ok or "
+                     "JOB:any. Repeatable."),
+           toggle("no-after", {{"--no-after", "true"}}, "The job waits for no other job.").command_line_only(),
+           json_row("One muster.v1.Job a line: the job as it is now.")}),
+      {{.completes = Completes::kJob, .repeats = true}});
+  static const CommandDoc kDoc = {
+      .name = "muster update",
+      .summary = "change the priority, the deadline or the dependencies of jobs",
+      .usage = "[options] JOB...",
+      .description =
+          "Changes jobs of launcherd that have not ended. What is not given stays as it is. Only a waiting job can "
+          "wait "
+          "for other jobs, and jobs never wait for each other in a circle. Each JOB is the beginning of an id, or a "
+          "name.",
+      .groups = kQueueGroups,
+      .table = &kTable,
+      .notes = "",
+      .examples = {{"muster update k7 --priority 5", "before jobs of lower priority"},
+                   {"muster update k7 --deadline 2h", "job k7 is killed in two hours"},
+                   {"muster update k7 --after m3:any", "after job m3 has ended, however it ends"}},
+      .exit_codes = {{"0", "the jobs are changed"},
+                     {"1", "launcherd did not answer"},
+                     {"2", "a mistake in the command line, no such job, or a change that the job does not allow"}},
   };
   return kDoc;
 }

@@ -24,7 +24,7 @@
 #include "cli/options/setting_reader.h"
 #include "cli/verbs/found_jobs.h"
 #include "cli/verbs/launcher_address.h"
-#include "cli/verbs/logs_request.h"
+#include "cli/verbs/queue_options.h"
 #include "cli/verbs/submission.h"
 #include "cli/verbs/template_job.h"
 #include "cli/verbs/templates_verbs.h"
@@ -35,28 +35,6 @@ namespace muster::cli::inline verbs {
 namespace {
 
 using std::chrono::milliseconds;
-
-Status read_deadline(const Setting& setting, base::WallTime now, v1::JobSpec& spec) {
-  const auto ahead = parse_duration(setting.value);
-  const auto at = ahead.ok() ? base::Result<base::WallTime>(now + *ahead) : parse_time(setting.value);
-  if (!at.ok()) {
-    return base::invalid_argument("{}: '{}' is no time: write how long from now, as 2h, or 2026-06-20T17:05:53Z",
-                                  setting.label, base::printable(setting.value));
-  }
-  set_timestamp(*at, *spec.mutable_deadline());
-  return base::ok_status();
-}
-
-Status read_priority(const Setting& setting, v1::SubmitRequest& request) {
-  int priority = 0;
-  const char* const end = setting.value.data() + setting.value.size();
-  const auto [rest, problem] = std::from_chars(setting.value.data(), end, priority);
-  if (problem != std::errc() || rest != end) {
-    return base::invalid_argument("{} must be a whole number, not '{}'", setting.label, base::printable(setting.value));
-  }
-  request.set_priority(priority);
-  return base::ok_status();
-}
 
 Status read_label(const Setting& setting, v1::SubmitRequest& request) {
   const std::size_t equals = setting.value.find('=');
@@ -84,9 +62,25 @@ Status read_own(const Settings& settings, base::WallTime now, v1::SubmitRequest&
   bool is_held = false;
   read.toggle("hold", is_held);
   request.set_held(is_held);
-  read.custom("priority", [&](const Setting& setting) { return read_priority(setting, request); });
+  read.custom("priority", [&](const Setting& setting) -> Status {
+    MUSTER_ASSIGN_OR_RETURN(const int priority, read_priority(setting));
+    request.set_priority(priority);
+    return base::ok_status();
+  });
+  read.custom("after", [&](const Setting& setting) -> Status {
+    MUSTER_ASSIGN_OR_RETURN(*request.add_after(), read_after(setting));
+    return base::ok_status();
+  });
+  read.custom("array", [&](const Setting& setting) -> Status {
+    MUSTER_ASSIGN_OR_RETURN(*request.mutable_array(), read_array(setting));
+    return base::ok_status();
+  });
+  read.text("notify", *request.mutable_notify());
   read.custom("label", [&](const Setting& setting) { return read_label(setting, request); });
-  read.custom("deadline", [&](const Setting& setting) { return read_deadline(setting, now, spec); });
+  read.custom("deadline", [&](const Setting& setting) -> Status {
+    MUSTER_ASSIGN_OR_RETURN(*spec.mutable_deadline(), read_deadline(setting, now));
+    return base::ok_status();
+  });
   v1::OnLauncherLoss loss = v1::ON_LAUNCHER_LOSS_HOLD;
   read.choice("on-launcher-loss", std::vector{v1::ON_LAUNCHER_LOSS_HOLD, v1::ON_LAUNCHER_LOSS_KILL}, loss);
   spec.set_on_launcher_loss(loss);
@@ -197,6 +191,8 @@ int submit_words(const std::vector<std::string>& arguments, const job_templates:
   request->MergeFrom(parsed.own_request);
   const auto launcher = need_launcherd(parsed.own, environment);
   if (!launcher.ok()) return fail(console, launcher.status());
+  const Status named = name_by_ids(*launcher, *request->mutable_after());
+  if (!named.ok()) return fail(console, named.with_context("--after"));
   const auto job = submit_once(*launcher, std::move(*request));
   if (!job.ok()) return fail(console, job.status());
   return print_answer("muster submit", submit_answer(*job, parsed.own.find("json") != nullptr));

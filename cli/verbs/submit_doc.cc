@@ -4,6 +4,7 @@
 
 #include "cli/options/hvdrun_flags.h"
 #include "cli/options/template_line.h"
+#include "cli/verbs/queue_options.h"
 #include "cli/verbs/submit.h"
 #include "cli/verbs/verb.h"
 
@@ -21,11 +22,19 @@ constexpr FlagGroup kSharedGroups[] = {FlagGroup::kRanks, FlagGroup::kHosts, Fla
 std::vector<FlagRow> own_rows() {
   return with_launcher_rows(with_template_rows(
       {option("name", {"--name"}, "NAME", "A name for the job.").command_line_only(),
-       option("priority", {"--priority"}, "P", "Jobs of higher priority start first. P may be negative.")
-           .standard("0")
+       priority_row("Jobs of higher priority start first. P may be negative.").standard("0"),
+       deadline_row("Kill the job at this time, even if it still waits: in 2h, or at 2026-06-20T17:05:53Z."),
+       after_row("Start only after JOB has succeeded, or with JOB:any after it has ended. Repeatable. If JOB ends in "
+                 "another way, this job ends, too, with exit code 125."),
+       option(
+           "array", {"--array"}, "INDEXES[%N]",
+           "Run the command once for each index, such as 0-99 or 1,5,7-9, and at most N of them at a time. Ranks get "
+           "MUSTER_ARRAY_INDEX. JOB[7] is the element of index 7.")
            .command_line_only(),
-       option("deadline", {"--deadline"}, "TIME",
-              "Kill the job at this time, even if it still waits: in 2h, or at 2026-06-20T17:05:53Z.")
+       option(
+           "notify", {"--notify"}, "CMD",
+           "When the job has ended, launcherd runs /bin/sh -c CMD on its own host, as its own user, for at most 60 s. "
+           "CMD gets MUSTER_JOB_ID, MUSTER_JOB_STATE and MUSTER_EXIT_CODE.")
            .command_line_only(),
        toggle("hold", {{"--hold", "true"}}, "Let the job wait until muster release starts it.").command_line_only(),
        option("request-id", {"--request-id"}, "ID",
@@ -106,13 +115,16 @@ const CommandDoc& submit_doc() {
                    {"muster submit -t polaris --nodes 4 --project physics -- python3 train.py", "by PBS"},
                    {"muster submit -t polaris --nodes 4 --dry-run -- python3 train.py",
                     "show which rank would run where"},
+                   {"muster submit --after k7 --notify 'mail -s $MUSTER_JOB_STATE me' ./report.sh",
+                    "after job k7 has succeeded"},
+                   {"muster submit --array 0-99%4 ./sweep.sh", "100 runs, four at a time"},
                    {"muster submit --request-id nightly-2026-06-20 ./run.sh",
                     "one job, however often the command is repeated"}},
       .exit_codes = {{"0", "launcherd has the job"},
                      {"1", "launcherd did not answer, or accepts no jobs now"},
                      {"2", "a mistake in the command line, no launcherd, or a job that its hosts can never run"}},
       .most_used = {"num-proc", "ranks-per-node", "hosts", "template", "name", "priority", "env", "timeout", "deadline",
-                    "hold", "max-restarts", "dry-run", "launcher"},
+                    "after", "array", "hold", "max-restarts", "dry-run", "launcher"},
   };
   return kDoc;
 }

@@ -8,10 +8,12 @@
 #include <fmt/format.h>
 
 #include "base/strings.h"
+#include "cli/view/array_table.h"
 #include "cli/view/load_table.h"
 #include "cli/view/local_time.h"
 #include "cli/view/log_output.h"
 #include "cli/view/report.h"
+#include "model/exit_code.h"
 #include "model/exit_report.h"
 #include "proto/convert.h"
 
@@ -218,6 +220,13 @@ struct EventText {
         const v1::JobStateChanged& change = event.job_state_changed();
         return state_name(change.state()) + (change.reason().empty() ? "" : ": " + change.reason());
       }
+      case v1::Event::kElementChanged: {
+        const v1::ElementChanged& change = event.element_changed();
+        const std::string code = change.has_exit_code() ? fmt::format(", exit code {}", change.exit_code()) : "";
+        return fmt::format("element {}: {}{}", change.index(), state_name(change.state()), code);
+      }
+      case v1::Event::kNotifyFailed:
+        return "its --notify command failed: " + event.notify_failed().reason();
       case v1::Event::kJobEnded:
         return fmt::format("job {} ended with exit code {}", event.job_ended().job_id(), event.job_ended().exit_code());
       default:
@@ -333,12 +342,20 @@ std::string format_head(const v1::Job& job, base::WallTime now) {
   if (!job.working_directory().empty()) {
     text += fmt::format("directory: {}\n", base::printable(job.working_directory()));
   }
+  if (job.has_array()) text += fmt::format("array: {}\n", describe_array(job.array()));
+  if (job.has_deadline()) text += fmt::format("deadline: {}\n", format_local_time(wall_time_of(job.deadline())));
+  if (job.has_expected_start()) {
+    text += fmt::format("expected start: {}\n", format_local_time(wall_time_of(job.expected_start())));
+  }
   if (job.has_submitted()) text += fmt::format("submitted: {}\n", format_local_time(wall_time_of(job.submitted())));
   if (job.has_started()) text += fmt::format("started: {}\n", format_local_time(wall_time_of(job.started())));
   if (job.has_ended()) text += fmt::format("ended: {}\n", format_local_time(wall_time_of(job.ended())));
   text += fmt::format("launcher: pid {} on {}\ncommand: {}\n", job.launcher_pid(), base::printable(job.launcher_host()),
                       command_of(job, std::string::npos));
   if (!job.reason().empty()) text += fmt::format("reason: {}\n", base::printable(job.reason()));
+  if (job.has_retryable() && !job.retryable()) {
+    text += fmt::format("retryable: no, a rank exited with {}\n", static_cast<int>(model::kNeverAgain));
+  }
   return text;
 }
 

@@ -40,11 +40,12 @@ v1::Capabilities capabilities_of(const DaemonOptions& options, base::WallTime no
   v1::Capabilities capabilities;
   capabilities.set_version(options.version);
   capabilities.set_build_id(options.build_id);
-  for (const char* const feature :
-       {"submit", "watch", "logs", "kill", "signal", "stacks", "cleanup", "hosts", "drain", "priority", "backfill",
-        "deadline", "retention", "placement", "resize", "history"}) {
+  for (const char* const feature : {"submit", "watch",   "logs",     "kill",     "signal",   "stacks",    "cleanup",
+                                    "hosts",  "drain",   "priority", "backfill", "deadline", "retention", "placement",
+                                    "resize", "history", "after",    "update",   "arrays",   "notify"}) {
     capabilities.add_features(feature);
   }
+  if (options.fair_use.is_on) capabilities.add_features("fair-use");
   if (options.http_write) capabilities.add_features("http-write");
   capabilities.set_host(own_host_name());
   capabilities.set_pid(::getpid());
@@ -209,6 +210,7 @@ base::Status Daemon::Parts::open_store(const base::Clock& clock, const DaemonOpt
   surroundings.pool = pool.get();
   surroundings.state_directory = directory.path();
   surroundings.jobs_directory = jobs_directory;
+  surroundings.fair_use = options.fair_use;
   surroundings.more_hosts_may_join = dial_in != nullptr;
   surroundings.on_line = options.on_line;
   jobs = std::make_unique<JobManager>(std::move(surroundings), store.get(),

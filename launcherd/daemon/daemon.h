@@ -22,6 +22,7 @@
 #include "launcherd/agents/relays_among.h"
 #include "launcherd/bootstrap/bootstrap.h"
 #include "launcherd/enrol/accept_agents.h"
+#include "launcherd/queue/fair_use.h"
 #include "launcherd/service/api_server.h"
 #include "launcherd/web/metrics_server.h"
 #include "model/host_spec.h"
@@ -34,8 +35,9 @@ struct DaemonOptions {
   // Absolute path. Empty means launcherd.sock in the first of socket_directories.
   std::string socket;
   std::vector<std::string> socket_directories;  // api_directories()
-  int fanout = kDefaultFanout;                  // with more agents, some are relays for others; 0: never
-  bool has_socket = true;                       // false if launcherd serves TCP only
+  FairUse fair_use{};
+  int fanout = kDefaultFanout;      // with more agents, some are relays for others; 0: never
+  bool has_socket = true;           // false if launcherd serves TCP only
   base::UniqueFd inherited_socket;  // a listening socket (ApiSocket::adopt); used instead of `socket` if valid
   std::vector<TlsListener> tls;
   std::string http;             // loopback address and port of the web page; empty means no page

@@ -17,6 +17,19 @@ using base::Code;
 
 constexpr std::size_t kLongestId = 8;
 
+// Checks the job's name in a request, so that no question to the store is needed.
+base::Status check_word(const std::string& job) {
+  const std::size_t length = model::parse_job_word(job).job.size();
+  if (length > 0 && length <= kLongestId) return base::ok_status();
+  return base::error(job.empty() ? Code::kInvalidArgument : Code::kNotFound,
+                     "job: {}: give a job's id, or the first letters of one",
+                     job.empty() ? "the name is empty" : "the name is too long for a job's id");
+}
+
+base::Status not_started(const NamedJob& named) {
+  return base::failed_precondition("element {} of job {} has not started yet", *named.unstarted, named.id.str());
+}
+
 }  // namespace
 
 // The bootstrap and the hosts of one Cleanup call.
@@ -29,19 +42,38 @@ DaemonApi::DaemonApi(Parts parts) : parts_(std::move(parts)) {}
 
 DaemonApi::~DaemonApi() = default;
 
+void DaemonApi::find(const std::string& job, std::function<void(base::Result<NamedJob>)> found) {
+  if (const base::Status wrong = check_word(job); !wrong.ok()) return found(wrong);
+  if (auto id = base::JobId::parse(job); id.ok()) return found(NamedJob{*std::move(id)});
+  parts_.store->read<NamedJob>([job](StoreReader& reader) { return find_named(reader, job); }, gate_.wrap(found));
+}
+
 void DaemonApi::resolve(const std::string& job, Resolved resolved) {
-  if (job.empty() || job.size() > kLongestId) {
-    resolved(base::error(job.empty() ? Code::kInvalidArgument : Code::kNotFound,
-                         "job: {}: give a job's id, or the first letters of one",
-                         job.empty() ? "the name is empty" : "the name is too long for a job's id"));
-    return;
-  }
-  if (auto id = base::JobId::parse(job); id.ok()) {
-    resolved(std::move(id));
-    return;
-  }
-  parts_.store->read<base::JobId>([job](StoreReader& reader) { return reader.job_by_prefix(job); },
-                                  gate_.wrap(resolved));
+  find(job, [resolved = std::move(resolved)](base::Result<NamedJob> named) {
+    if (!named.ok()) return resolved(named.status());
+    if (named->unstarted) return resolved(not_started(*named));
+    resolved(std::move(named->id));
+  });
+}
+
+void DaemonApi::resolve_whole(const std::string& job, Resolved resolved) {
+  if (!model::parse_job_word(job).index) return resolve(job, std::move(resolved));
+  resolved(base::invalid_argument("job: {} is an element of an array, and this call takes the whole array",
+                                  base::printable(job)));
+}
+
+void DaemonApi::resolve_single(const std::string& job, Resolved resolved) {
+  resolve(job, [this, resolved = std::move(resolved)](const base::Result<base::JobId>& id) {
+    if (!id.ok()) return resolved(id);
+    parts_.store->read<base::JobId>(
+        [id = *id](StoreReader& reader) -> base::Result<base::JobId> {
+          MUSTER_ASSIGN_OR_RETURN(const v1::StoredSpec spec, stored_spec(reader, id));
+          if (!spec.request().has_array()) return id;
+          return base::failed_precondition("job {} is an array: name one element, as in {}", id.str(),
+                                           model::element_name(id.str(), spec.request().array().elements(0).first()));
+        },
+        gate_.wrap(resolved));
+  });
 }
 
 void DaemonApi::refuse_ended(const base::JobId& id, std::function<void(base::Status)> refuse) {
@@ -61,17 +93,19 @@ void DaemonApi::submit(const v1::SubmitRequest& request, const std::string& user
 }
 
 void DaemonApi::get_job(const v1::GetJobRequest& request, Reply<v1::Job> reply) {
-  resolve(request.job(), [this, request, reply = std::move(reply)](const base::Result<base::JobId>& id) {
-    if (!id.ok()) {
-      reply(id.status());
-      return;
-    }
-    const std::optional<int> size = parts_.jobs->size_of(*id);
+  find(request.job(), [this, request, reply = std::move(reply)](const base::Result<NamedJob>& named) {
+    if (!named.ok()) return reply(named.status());
+    const std::optional<int> size = parts_.jobs->size_of(named->id);
     parts_.store->read<v1::Job>(
-        [id = *id, request, size](StoreReader& reader) { return read_job(reader, id, request, size); },
-        gate_.wrap([this, reply](base::Result<v1::Job> job) {
+        [named = *named, request, size](StoreReader& reader) {
+          return named.unstarted ? read_unstarted(reader, named.id, *named.unstarted)
+                                 : read_job(reader, named.id, request, size);
+        },
+        gate_.wrap([this, reply, is_stored = !named->unstarted](base::Result<v1::Job> job) {
           if (job.ok()) {
-            parts_.jobs->describe(*job);
+            if (is_stored) parts_.jobs->describe(*job);
+            if (is_stored) parts_.jobs->add_expected_start(*job);
+            if (job->has_element()) job->set_id(model::element_name(job->element().array(), job->element().index()));
             job->set_launcher_host(parts_.capabilities.host());
             job->set_launcher_pid(parts_.capabilities.pid());
           }
@@ -97,23 +131,32 @@ void DaemonApi::list_jobs(const v1::ListJobsRequest& request, Reply<v1::ListJobs
       }));
 }
 
+void DaemonApi::list_elements(const v1::ListElementsRequest& request, Reply<v1::ListElementsResponse> reply) {
+  resolve_whole(request.job(), [this, request, reply = std::move(reply)](const base::Result<base::JobId>& id) {
+    if (!id.ok()) return reply(id.status());
+    parts_.store->read<v1::ListElementsResponse>(
+        [id = *id, request](StoreReader& reader) { return read_elements(reader, id, request); }, gate_.wrap(reply));
+  });
+}
+
 // Begins a stream after the job was looked up. The client may have left by then.
 template <typename Answer>
-Gone DaemonApi::stream_of(const std::string& job, Replies<Answer> replies,
+Gone DaemonApi::stream_of(Resolve look_up, const std::string& job, Replies<Answer> replies,
                           std::function<Gone(const base::JobId&, Replies<Answer>)> begin) {
   struct State {
     bool is_gone = false;
     Gone gone;
   };
   auto state = std::make_shared<State>();
-  resolve(job, [state, replies = std::move(replies), begin = std::move(begin)](const base::Result<base::JobId>& id) {
-    if (state->is_gone) return;
-    if (!id.ok()) {
-      replies.done(id.status());
-      return;
-    }
-    state->gone = begin(*id, replies);
-  });
+  (this->*look_up)(
+      job, [state, replies = std::move(replies), begin = std::move(begin)](const base::Result<base::JobId>& id) {
+        if (state->is_gone) return;
+        if (!id.ok()) {
+          replies.done(id.status());
+          return;
+        }
+        state->gone = begin(*id, replies);
+      });
   return [state] {
     state->is_gone = true;
     if (state->gone) std::exchange(state->gone, nullptr)();
@@ -121,7 +164,7 @@ Gone DaemonApi::stream_of(const std::string& job, Replies<Answer> replies,
 }
 
 Gone DaemonApi::watch(const v1::WatchRequest& request, Replies<v1::Event> replies) {
-  return stream_of<v1::Event>(request.job(), std::move(replies),
+  return stream_of<v1::Event>(&DaemonApi::resolve, request.job(), std::move(replies),
                               [this, from = request.from_sequence()](const base::JobId& id, Replies<v1::Event> to) {
                                 return parts_.watches->watch(id, from, std::move(to));
                               });
@@ -135,7 +178,7 @@ Gone DaemonApi::logs(const v1::LogsRequest& request, Replies<v1::LogChunk> repli
   }
   const bool follows = request.follow();
   return stream_of<v1::LogChunk>(
-      request.job(), std::move(replies),
+      &DaemonApi::resolve_single, request.job(), std::move(replies),
       [this, query = *query, follows](const base::JobId& id, Replies<v1::LogChunk> to) mutable -> Gone {
         query.path = fmt::format("{}/{}/output", parts_.jobs->jobs_directory(), id.str());
         if (parts_.jobs->is_open(id)) {
@@ -159,22 +202,24 @@ Gone DaemonApi::logs(const v1::LogsRequest& request, Replies<v1::LogChunk> repli
 }
 
 void DaemonApi::kill(const v1::KillRequest& request, Reply<v1::KillResponse> reply) {
-  resolve(request.job(),
-          [this, at_once = request.at_once(), reply = std::move(reply)](const base::Result<base::JobId>& id) {
-            if (!id.ok()) {
-              reply(id.status());
-              return;
-            }
-            parts_.jobs->kill(*id, at_once, [this, id = *id, reply](const base::Status& status) {
-              if (status.code() == Code::kNotFound) {
-                refuse_ended(id, reply);
-              } else if (!status.ok()) {
-                reply(status);
-              } else {
-                reply(v1::KillResponse());
-              }
-            });
-          });
+  find(request.job(),
+       [this, at_once = request.at_once(), reply = std::move(reply)](const base::Result<NamedJob>& named) {
+         if (!named.ok()) return reply(named.status());
+         const auto done = [this, id = named->id, reply](const base::Status& status) {
+           if (status.code() == Code::kNotFound) {
+             refuse_ended(id, reply);
+           } else if (!status.ok()) {
+             reply(status);
+           } else {
+             reply(v1::KillResponse());
+           }
+         };
+         if (named->unstarted) {
+           parts_.jobs->kill_unstarted(named->id, *named->unstarted, done);
+         } else {
+           parts_.jobs->kill(named->id, at_once, done);
+         }
+       });
 }
 
 void DaemonApi::signal(const v1::SignalRequest& request, Reply<v1::SignalResponse> reply) {
@@ -196,7 +241,7 @@ void DaemonApi::signal(const v1::SignalRequest& request, Reply<v1::SignalRespons
 }
 
 void DaemonApi::hold(const v1::HoldRequest& request, const std::string& user, Reply<v1::HoldResponse> reply) {
-  resolve(request.job(), [this, user, reply = std::move(reply)](const base::Result<base::JobId>& id) {
+  resolve_whole(request.job(), [this, user, reply = std::move(reply)](const base::Result<base::JobId>& id) {
     if (!id.ok()) return reply(id.status());
     parts_.jobs->hold(*id, user, [this, id = *id, reply](const base::Status& status) {
       if (status.code() == Code::kNotFound) return refuse_ended(id, reply);
@@ -207,7 +252,7 @@ void DaemonApi::hold(const v1::HoldRequest& request, const std::string& user, Re
 }
 
 void DaemonApi::release(const v1::ReleaseRequest& request, Reply<v1::ReleaseResponse> reply) {
-  resolve(request.job(), [this, reply = std::move(reply)](const base::Result<base::JobId>& id) {
+  resolve_whole(request.job(), [this, reply = std::move(reply)](const base::Result<base::JobId>& id) {
     if (!id.ok()) return reply(id.status());
     parts_.jobs->release(*id, [this, id = *id, reply](const base::Status& status) {
       if (status.ok()) return reply(v1::ReleaseResponse());
@@ -222,9 +267,22 @@ void DaemonApi::release(const v1::ReleaseRequest& request, Reply<v1::ReleaseResp
   });
 }
 
+void DaemonApi::update_job(const v1::UpdateJobRequest& request, const std::string& user,
+                           Reply<v1::UpdateJobResponse> reply) {
+  resolve_whole(request.job(), [this, request, user, reply = std::move(reply)](const base::Result<base::JobId>& id) {
+    if (!id.ok()) return reply(id.status());
+    if (!parts_.jobs->is_open(*id)) return refuse_ended(*id, reply);
+    parts_.jobs->update(*id, request, user, [this, id = *id, reply](const base::Status& status) {
+      if (status.ok()) return reply(v1::UpdateJobResponse());
+      if (status.code() == Code::kNotFound && !parts_.jobs->is_open(id)) return refuse_ended(id, reply);
+      reply(status);
+    });
+  });
+}
+
 void DaemonApi::rerun(const v1::RerunRequest& request, const std::string& user, Reply<v1::SubmitResponse> reply) {
-  resolve(request.job(), [this, request_id = request.request_id(), user,
-                          reply = std::move(reply)](const base::Result<base::JobId>& id) {
+  resolve_whole(request.job(), [this, request_id = request.request_id(), user,
+                                reply = std::move(reply)](const base::Result<base::JobId>& id) {
     if (!id.ok()) return reply(id.status());
     parts_.jobs->rerun(*id, request_id, user, reply);
   });
@@ -248,17 +306,17 @@ void DaemonApi::resize(const v1::ResizeRequest& request, Reply<v1::ResizeRespons
 
 Gone DaemonApi::stacks(const v1::StacksRequest& request, Replies<v1::ProcessStack> replies) {
   const StackQuery query{.ranks = {request.ranks().begin(), request.ranks().end()}, .is_native = request.native()};
-  return stream_of<v1::ProcessStack>(
-      request.job(), std::move(replies), [this, query](const base::JobId& id, Replies<v1::ProcessStack> to) -> Gone {
-        const base::Status started =
-            parts_.jobs->stacks(id, query, to.send, [done = to.done] { done(base::ok_status()); });
-        if (started.code() == Code::kNotFound) {
-          refuse_ended(id, to.done);
-        } else if (!started.ok()) {
-          to.done(started);
-        }
-        return {};
-      });
+  return stream_of<v1::ProcessStack>(&DaemonApi::resolve_single, request.job(), std::move(replies),
+                                     [this, query](const base::JobId& id, Replies<v1::ProcessStack> to) -> Gone {
+                                       const base::Status started = parts_.jobs->stacks(
+                                           id, query, to.send, [done = to.done] { done(base::ok_status()); });
+                                       if (started.code() == Code::kNotFound) {
+                                         refuse_ended(id, to.done);
+                                       } else if (!started.ok()) {
+                                         to.done(started);
+                                       }
+                                       return {};
+                                     });
 }
 
 void DaemonApi::explain_hang(const v1::ExplainHangRequest& request, Reply<v1::HangReport> reply) {

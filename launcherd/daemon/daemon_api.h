@@ -11,6 +11,7 @@
 
 #include "base/gate.h"
 #include "launcherd/cleanup/host_cleanups.h"
+#include "launcherd/daemon/array_view.h"
 #include "launcherd/daemon/job_catalog.h"
 #include "launcherd/daemon/job_manager.h"
 #include "launcherd/daemon/load_history.h"
@@ -41,12 +42,15 @@ class DaemonApi final : public ApiHandler {
   void submit(const v1::SubmitRequest& request, const std::string& user, Reply<v1::SubmitResponse> reply) override;
   void get_job(const v1::GetJobRequest& request, Reply<v1::Job> reply) override;
   void list_jobs(const v1::ListJobsRequest& request, Reply<v1::ListJobsResponse> reply) override;
+  void list_elements(const v1::ListElementsRequest& request, Reply<v1::ListElementsResponse> reply) override;
   Gone watch(const v1::WatchRequest& request, Replies<v1::Event> replies) override;
   Gone logs(const v1::LogsRequest& request, Replies<v1::LogChunk> replies) override;
   void kill(const v1::KillRequest& request, Reply<v1::KillResponse> reply) override;
   void signal(const v1::SignalRequest& request, Reply<v1::SignalResponse> reply) override;
   void hold(const v1::HoldRequest& request, const std::string& user, Reply<v1::HoldResponse> reply) override;
   void release(const v1::ReleaseRequest& request, Reply<v1::ReleaseResponse> reply) override;
+  void update_job(const v1::UpdateJobRequest& request, const std::string& user,
+                  Reply<v1::UpdateJobResponse> reply) override;
   void rerun(const v1::RerunRequest& request, const std::string& user, Reply<v1::SubmitResponse> reply) override;
   void resize(const v1::ResizeRequest& request, Reply<v1::ResizeResponse> reply) override;
   void explain_hang(const v1::ExplainHangRequest& request, Reply<v1::HangReport> reply) override;
@@ -64,12 +68,20 @@ class DaemonApi final : public ApiHandler {
   struct RunningCleanup;
   using Resolved = std::function<void(base::Result<base::JobId>)>;
 
-  // Finds a job by its id, or by a prefix that begins no other id. The job may have ended.
+  using Resolve = void (DaemonApi::*)(const std::string& job, Resolved resolved);
+
+  // Finds a job by its id, or by a prefix that begins no other id, or an element of an array. It may have ended.
+  void find(const std::string& job, std::function<void(base::Result<NamedJob>)> found);
+  // The same for calls that need a job of the store. FAILED_PRECONDITION: an element that has not started.
   void resolve(const std::string& job, Resolved resolved);
+  // FAILED_PRECONDITION: an element.
+  void resolve_whole(const std::string& job, Resolved resolved);
+  // FAILED_PRECONDITION: a whole array.
+  void resolve_single(const std::string& job, Resolved resolved);
   // Explains why a call has no effect on a job that is not open.
   void refuse_ended(const base::JobId& id, std::function<void(base::Status)> refuse);
   template <typename Answer>
-  Gone stream_of(const std::string& job, Replies<Answer> replies,
+  Gone stream_of(Resolve look_up, const std::string& job, Replies<Answer> replies,
                  std::function<Gone(const base::JobId&, Replies<Answer>)> begin);
   base::Result<CleanupPlan> plan_of(const v1::CleanupRequest& request) const;
 

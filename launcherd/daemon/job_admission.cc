@@ -89,19 +89,22 @@ base::Result<JobAdmission::Candidate> JobAdmission::check(const v1::SubmitReques
                            .request = proto::without_values(request),
                            .user = {},
                            .submission = std::move(submission),
-                           .need = std::move(need)},
+                           .need = std::move(need),
+                           .after = {}},
                    .environment = environment.SerializeAsString(),
                    .on_admitted = {}};
 }
 
 void JobAdmission::submit(const v1::SubmitRequest& request, const std::string& user, const std::vector<SlotHost>& hosts,
-                          OnAdmitted on_admitted, Reply<v1::SubmitResponse> reply) {
+                          std::vector<model::JobDependency> after, OnAdmitted on_admitted,
+                          Reply<v1::SubmitResponse> reply) {
   auto candidate = check(request, hosts);
   if (!candidate.ok()) {
     reply(candidate.status());
     return;
   }
   candidate->job.user = user;
+  candidate->job.after = std::move(after);
   candidate->on_admitted = std::move(on_admitted);
   store_new(std::make_shared<Candidate>(std::move(*candidate)), std::move(reply));
 }
@@ -112,7 +115,9 @@ void JobAdmission::store_new(std::shared_ptr<Candidate> candidate, Reply<v1::Sub
   *spec.mutable_request() = job.request;
   spec.set_size(job.need.ranks());
   const base::WallTime now = clock_->wall();
-  const std::string reason = job.request.held() ? held_reason(job.user) : std::string(kWaits);
+  std::string reason(kWaits);
+  if (!job.after.empty()) reason = "waits for " + model::describe(job.after.front());
+  if (job.request.held()) reason = held_reason(job.user);
   Batch batch = {
       NewJob{.id = job.id,
              .request_id = job.request.request_id(),
@@ -123,7 +128,9 @@ void JobAdmission::store_new(std::shared_ptr<Candidate> candidate, Reply<v1::Sub
              .held_by = job.request.held() ? std::optional(job.user) : std::nullopt,
              .reason = reason,
              .spec = spec.SerializeAsString(),
-             .environment = candidate->environment},
+             .environment = candidate->environment,
+             .after = job.after,
+             .notifies = !job.submission.notify.empty()},
       NewEvent{.job = job.id,
                .time = now,
                .message = proto::stored_event(model::JobStateChanged{model::JobState::kQueued, reason}, now)}};

@@ -30,6 +30,7 @@ class JobAdmission {
     std::string user;           // who submitted it
     proto::Submission submission;
     JobNeed need;
+    std::vector<model::JobDependency> after;  // jobs for which it waits
   };
   using OnAdmitted = std::function<void(Admitted)>;
 
@@ -42,8 +43,9 @@ class JobAdmission {
   // Calls `on_admitted` for a new job when it is stored, before the reply.
   // INVALID_ARGUMENT and other errors of need_of(): the job can never run on `hosts`.
   // ALREADY_EXISTS: the request_id was used for a different request.
+  // `after` has the jobs for which the job waits, each at most once.
   void submit(const v1::SubmitRequest& request, const std::string& user, const std::vector<SlotHost>& hosts,
-              OnAdmitted on_admitted, Reply<v1::SubmitResponse> reply);
+              std::vector<model::JobDependency> after, OnAdmitted on_admitted, Reply<v1::SubmitResponse> reply);
 
  private:
   struct Candidate;  // a job on its way into the store

@@ -7,6 +7,7 @@
 #include <csignal>
 #include <utility>
 
+#include "launcherd/daemon/dependencies.h"
 #include "launcherd/daemon/job_view.h"
 #include "model/exit_code.h"
 #include "model/job_placement.h"
@@ -15,6 +16,14 @@ namespace muster::launcherd::inline daemon {
 namespace {
 
 using base::Code;
+
+// Returns the group of a job for fair use.
+std::string group_of(const FairUse& fair_use, const v1::SubmitRequest& request, const std::string& user) {
+  if (!fair_use.is_on) return "";
+  if (fair_use.label.empty()) return user;
+  const auto label = std::ranges::find(request.labels(), fair_use.label, &v1::NameValue::name);
+  return label == request.labels().end() ? "" : label->value();
+}
 
 constexpr std::size_t kMostOpenJobs = 1'000'000;
 constexpr std::size_t kManyHosts = 256;
@@ -39,7 +48,10 @@ JobManager::JobManager(JobSurroundings surroundings, JobStore* store, HostTable 
       held_(loop_, &hosts_,
             [this](const v1::SubmitRequest& request, const std::string& user, Reply<v1::SubmitResponse> reply) {
               admit(request, user, std::move(reply));
-            }) {}
+            }),
+      notifier_(loop_) {
+  if (surroundings_.fair_use.is_on) queue_.use_fairly();
+}
 
 JobManager::~JobManager() = default;
 
@@ -66,32 +78,71 @@ void JobManager::submit(const v1::SubmitRequest& request, const std::string& use
 
 void JobManager::admit(const v1::SubmitRequest& request, const std::string& user, Reply<v1::SubmitResponse> reply) {
   const std::uint64_t number = next_number_++;
-  admission_.submit(
-      request, user, hosts_.slots(), [this, number](JobAdmission::Admitted job) { admitted(std::move(job), number); },
-      std::move(reply));
+  const auto submit = [this, request, user, reply, number](std::vector<model::JobDependency> after) {
+    admission_.submit(
+        request, user, hosts_.slots(), std::move(after),
+        [this, number](JobAdmission::Admitted job) { admitted(std::move(job), number); }, reply);
+  };
+  if (request.after().empty()) return submit({});
+  store_->read<std::vector<model::JobDependency>>(
+      [request](StoreReader& reader) { return read_dependencies(reader, request); },
+      gate_.wrap([submit, reply](base::Result<std::vector<model::JobDependency>> after) {
+        if (!after.ok()) return reply(after.status());
+        submit(*std::move(after));
+      }));
+}
+
+JobManager::OpenJob JobManager::open_job(const base::JobId& id, int size, const proto::Submission& submission,
+                                         const v1::SubmitRequest& request, const std::string& user, int priority,
+                                         std::optional<std::uint64_t> number) {
+  OpenJob job{.id = id,
+              .size = size,
+              .retention = submission.retention,
+              .roles = model::role_ranks(submission.job.roles),
+              .sized = sized_job(id, submission, priority, number ? *number : next_number_++),
+              .is_live = submission.job.live.has_value()};
+  job.notifies = !submission.notify.empty();
+  job.group = group_of(surroundings_.fair_use, request, user);
+  job.deadline_at = submission.requests.deadline;
+  job.limit = submission.job.timeout;
+  job.has_end_signal = submission.job.end_signal.has_value();
+  return job;
 }
 
 void JobManager::admitted(JobAdmission::Admitted job, std::uint64_t number) {
   ++counters_.submitted;
   meter_.add(job.id, surroundings_.clock->wall(), std::nullopt, model::JobState::kQueued);
-  OpenJob open{.id = job.id,
-               .size = job.need.ranks(),
-               .retention = job.submission.retention,
-               .roles = model::role_ranks(job.submission.job.roles),
-               .sized = sized_job(job.id, job.submission, job.request.priority(), number),
-               .is_live = job.submission.job.live.has_value()};
+  OpenJob open =
+      open_job(job.id, job.need.ranks(), job.submission, job.request, job.user, job.request.priority(), number);
   if (job.request.held()) open.held_by = job.user;
-  enqueue(std::move(open), std::move(job.need), job.submission.requests.deadline);
+  if (job.submission.array) make_array(open, job.submission, job.request, job.user);
+  enqueue(std::move(open), std::move(job.need), std::move(job.after));
 }
 
-void JobManager::enqueue(OpenJob job, JobNeed need, std::optional<base::WallTime> deadline) {
+void JobManager::enqueue(OpenJob job, JobNeed need, std::vector<model::JobDependency> after) {
   const base::JobId id = job.id;
-  queue_.add(id, job.sized.priority, job.sized.number, std::move(need));
-  if (job.held_by) queue_.hold(id);
-  job.deadline = deadline_timer(id, deadline);
-  jobs_.insert_or_assign(id, std::move(job));
+  after_.set(id, std::move(after));
+  job.deadline = deadline_timer(id, job.deadline_at);
+  if (job.array) job.need = need;
+  OpenJob& open = jobs_.insert_or_assign(id, std::move(job)).first->second;
+  if (open.array) {
+    offer_elements(open);
+  } else {
+    queue_.add(id, {.priority = open.sized.priority, .number = open.sized.number, .group = open.group},
+               std::move(need));
+    block_or_release(open);
+  }
   if (on_change) on_change(id);
+  check_awaited(id);
   schedule();
+}
+
+void JobManager::block_or_release(const OpenJob& job) {
+  if (job.held_by || job.is_after_changing || !after_.awaited_by(job.id).empty()) {
+    queue_.hold(job.id);
+  } else {
+    queue_.release(job.id);
+  }
 }
 
 base::Timer JobManager::deadline_timer(const base::JobId& id, std::optional<base::WallTime> deadline) {
@@ -171,6 +222,9 @@ void JobManager::start(const JobQueue::Start& start) {
   MUSTER_CHECK(job != nullptr && job->running == nullptr);
   hosts_.acquire(start.placement);
   quiet_since_ = job->sized.changed_at = surroundings_.clock->now();
+  if (job->array) return start_element(start);
+  job->used_slots = start.placement.size;
+  job->started_at = surroundings_.clock->wall();
   const base::JobId id = start.id;
   model::Placement placement = start.placement;
   placement.roles = job->roles;
@@ -183,20 +237,25 @@ void JobManager::start(const JobQueue::Start& start) {
 void JobManager::record_start(const base::JobId& id) {
   OpenJob* const job = find(id);
   if (job == nullptr || job->running == nullptr) return;
-  record(id, {job->running->starting(surroundings_.clock->wall()), job->running->recovery()},
-         [this, id](const base::Status& status) {
-           if (status.ok()) {
-             launch(id);
-           } else {
-             start_not_recorded(id, status);
-           }
-         });
+  Batch batch = job->element ? element_record(*job) : Batch();
+  batch.push_back(job->running->starting(surroundings_.clock->wall()));
+  batch.push_back(job->running->recovery());
+  record(id, std::move(batch), [this, id](const base::Status& status) {
+    if (status.ok()) {
+      launch(id);
+    } else {
+      start_not_recorded(id, status);
+    }
+  });
 }
 
 // Called if the start could not be stored. In the store the job still waits.
 void JobManager::start_not_recorded(const base::JobId& id, const base::Status& why) {
   OpenJob* const job = find(id);
   if (job == nullptr || job->running == nullptr) return;
+  OpenJob* const array = job->element ? find(job->element->array) : nullptr;
+  // The batch may have had the start of the array, too.
+  if (array != nullptr && array->array->running().size() == 1) array->array->state = model::JobState::kQueued;
   if (is_wrong_in_itself(why)) {
     job->running->start_refused(why);
   } else {
@@ -205,10 +264,14 @@ void JobManager::start_not_recorded(const base::JobId& id, const base::Status& w
 }
 
 void JobManager::launch(const base::JobId& id) {
+  const OpenJob* const job = find(id);
+  if (job == nullptr) return;
+  // The array has the environment of its elements.
+  const base::JobId source = job->element ? job->element->array : id;
   store_->read<StoredStart>(
-      [id](StoreReader& reader) -> base::Result<StoredStart> {
-        MUSTER_ASSIGN_OR_RETURN(proto::Submission submission, stored_submission(reader, id));
-        MUSTER_ASSIGN_OR_RETURN(std::string environment, reader.environment(id));
+      [source](StoreReader& reader) -> base::Result<StoredStart> {
+        MUSTER_ASSIGN_OR_RETURN(proto::Submission submission, stored_submission(reader, source));
+        MUSTER_ASSIGN_OR_RETURN(std::string environment, reader.environment(source));
         return StoredStart{std::move(submission), std::move(environment)};
       },
       gate_.wrap([this, id](base::Result<StoredStart> stored) { launched(id, std::move(stored)); }));
@@ -223,7 +286,11 @@ void JobManager::launched(const base::JobId& id, base::Result<StoredStart> store
     job->running->start_failed(stored.status());
     return;
   }
-  job->environment = std::move(stored->environment);
+  if (job->element) {
+    add_array_variables(*job->element, stored->submission.job);
+  } else {
+    job->environment = std::move(stored->environment);
+  }
   job->running->start(stored->submission.job, stored->submission.requests);
 }
 
@@ -235,6 +302,7 @@ void JobManager::kill(const base::JobId& id, bool at_once, std::function<void(ba
     done(not_open(id));
     return;
   }
+  if (job->array) return kill_array(id, StopCause::kTerminate, "killed", at_once, std::move(done));
   if (job->running == nullptr) {
     end_waiting(id, model::JobState::kKilled, model::kTerminated, "killed while it waited for slots", std::move(done));
     return;
@@ -247,20 +315,30 @@ void JobManager::kill(const base::JobId& id, bool at_once, std::function<void(ba
 void JobManager::pass_deadline(const base::JobId& id) {
   OpenJob* const job = find(id);
   if (job == nullptr || job->has_ended) return;
+  if (job->array) {
+    return kill_array(id, StopCause::kTimeout, std::string(kDeadlinePassed), false, [](const base::Status&) {});
+  }
   if (job->running == nullptr) {
     end_waiting(id, model::JobState::kKilled, model::kTimedOut, "its deadline passed while it waited for slots",
                 [](const base::Status&) {});
   } else {
-    job->running->stop(StopCause::kTimeout, "its deadline has passed");
+    job->running->stop(StopCause::kTimeout, std::string(kDeadlinePassed));
   }
 }
 
 void JobManager::end_waiting(const base::JobId& id, model::JobState state, int exit_code, const std::string& reason,
                              std::function<void(base::Status)> done) {
   queue_.remove(id);
-  find(id)->has_ended = true;
-  keep_environment(id, [this, id, state, exit_code, reason, done = std::move(done)] {
-    record(id, end_without_ranks(id, 0, state, exit_code, reason, surroundings_.clock->wall()),
+  OpenJob& job = *find(id);
+  job.has_ended = true;
+  job.end_state = state;
+  job.end_code = exit_code;
+  // Only elements of an array may have asked for it.
+  const bool has_failed =
+      job.array && job.array->state != model::JobState::kQueued && state == model::JobState::kFailed;
+  const auto is_retryable = has_failed ? std::optional(exit_code != model::kNeverAgain) : std::nullopt;
+  keep_environment(id, [this, id, state, exit_code, reason, is_retryable, done = std::move(done)] {
+    record(id, end_without_ranks(id, 0, state, exit_code, reason, surroundings_.clock->wall(), is_retryable),
            [this, id, done](const base::Status& status) {
              ended(id);
              done(status);  // after an error the next launcherd finds the job waiting
@@ -277,12 +355,27 @@ void JobManager::ended(const base::JobId& id) {
   jobs_.erase(found);
   waiting_shares_.erase(id);
   waiting_for_hosts_.erase(id);
-  if (job.running != nullptr) hosts_.release(job.running->allocation());
+  after_.set(id, {});
+  looks_again_.erase(id);
+  model::JobState state = job.end_state;
+  int exit_code = job.end_code;
+  if (job.running != nullptr) {
+    state = job.running->state();
+    exit_code = job.running->exit_code();
+    hosts_.release(job.running->allocation());
+    queue_.count_use(job.group, -job.used_slots);
+  }
   job.running.reset();  // also ends the writer of the journal
   surroundings_.logs->journal_ended(journal_path(surroundings_, id));
-  const base::WallTime now = surroundings_.clock->wall();
-  if (job.environment) ended_environments_.add(id, *std::move(job.environment), now, now + job.retention);
-  forget_soon(id, job.retention);
+  if (job.element) {
+    element_ended(*job.element, state, exit_code);
+  } else {
+    tell_waiting(id, state, exit_code);
+    if (job.notifies) notify(id, state, exit_code);
+    const base::WallTime now = surroundings_.clock->wall();
+    if (job.environment) ended_environments_.add(id, *std::move(job.environment), now, now + job.retention);
+    forget_soon(id, job.retention);
+  }
   if (is_leaving_ && left_ && std::ranges::none_of(jobs_, [](const auto& each) {
         return each.second.running != nullptr && !each.second.running->holds() && !each.second.running->is_abandoning();
       })) {
@@ -323,6 +416,7 @@ void JobManager::count(const Batch& batch) {
 
 void JobManager::record(const base::JobId& id, Batch batch, std::function<void(const base::Status&)> stored) {
   count(batch);
+  add_element_end(id, batch);
   store_->record(std::move(batch), gate_.wrap([this, id, stored = std::move(stored)](const base::Status& status) {
     if (!status.ok()) {
       surroundings_.on_line(fmt::format("job {}: an event could not be stored: {}", id.str(), status.message()));
@@ -335,9 +429,8 @@ void JobManager::record(const base::JobId& id, Batch batch, std::function<void(c
 base::Status JobManager::signal(const base::JobId& id, int signo) {
   OpenJob* const job = find(id);
   if (job == nullptr) return not_open(id);
-  if (job->running == nullptr) {
-    return base::failed_precondition("job {} waits for slots: none of its ranks is running", id.str());
-  }
+  if (job->array) return signal_array(*job, signo);
+  MUSTER_RETURN_IF_ERROR(check_running(*job));
   return job->running->signal_ranks(signo);
 }
 
@@ -345,18 +438,14 @@ base::Status JobManager::stacks(const base::JobId& id, const StackQuery& query,
                                 std::function<void(v1::ProcessStack)> on_process, base::Loop::Task done) {
   OpenJob* const job = find(id);
   if (job == nullptr) return not_open(id);
-  if (job->running == nullptr) {
-    return base::failed_precondition("job {} waits for slots: none of its ranks is running", id.str());
-  }
+  MUSTER_RETURN_IF_ERROR(check_running(*job));
   return job->running->stacks(query, std::move(on_process), std::move(done));
 }
 
 base::Status JobManager::explain_hang(const base::JobId& id, std::function<void(const model::HangReport&)> done) {
   OpenJob* const job = find(id);
   if (job == nullptr) return not_open(id);
-  if (job->running == nullptr) {
-    return base::failed_precondition("job {} waits for slots: none of its ranks is running", id.str());
-  }
+  MUSTER_RETURN_IF_ERROR(check_running(*job));
   return job->running->explain_hang(std::move(done));
 }
 
@@ -380,11 +469,14 @@ void JobManager::describe(v1::Job& job, JobQueue::Reasons& reasons) const {
     found->second.running->describe(job);
     if (const auto waits = waiting_shares_.find(*id); waits != waiting_shares_.end()) job.set_reason(waits->second.why);
     if (const auto rate = surroundings_.pool->output_rate(job.id())) job.set_output_bytes_per_second(*rate);
-  } else if (job.set_held(found->second.held_by.has_value()); job.held()) {
-    job.set_reason(held_reason(*found->second.held_by));
-  } else if (const std::string reason = reasons.of(*id); !reason.empty()) {
-    job.set_reason(reason);
+    return;
   }
+  for (const model::JobDependency& each : after_.awaited_by(*id)) *job.add_after() = proto::to_proto(each);
+  std::string reason = waits_for(*id);
+  if (reason.empty()) reason = reasons.of(*id);
+  if (found->second.array) reason = array_reason(found->second, reason);
+  if (job.set_held(found->second.held_by.has_value()); job.held()) reason = held_reason(*found->second.held_by);
+  if (!reason.empty()) job.set_reason(reason);
 }
 
 void JobManager::leave(base::Loop::Task done) {

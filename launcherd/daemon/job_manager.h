@@ -4,6 +4,9 @@
 // job_manager.cc: jobs are submitted, start and end.
 // job_manager_restart.cc: jobs of the last launcherd.
 // job_manager_hold.cc: jobs that are held, released or submitted once more.
+// job_manager_after.cc: jobs that wait for other jobs, updates of jobs, and expected starts.
+// job_manager_arrays.cc: arrays and their elements.
+// job_manager_notify.cc: commands that run when a job has ended.
 // job_manager_hosts.cc: hosts, and what jobs get of them.
 // job_manager_elastic.cc: jobs that change their hosts or their size.
 // job_manager_sizes.cc: which jobs change their size by themselves.
@@ -26,6 +29,7 @@
 #include "base/ids.h"
 #include "base/loop.h"
 #include "base/status.h"
+#include "launcherd/daemon/array_state.h"
 #include "launcherd/daemon/deferred_share.h"
 #include "launcherd/daemon/ended_environments.h"
 #include "launcherd/daemon/held_submissions.h"
@@ -33,8 +37,10 @@
 #include "launcherd/daemon/job_admission.h"
 #include "launcherd/daemon/job_meter.h"
 #include "launcherd/daemon/load_history.h"
+#include "launcherd/daemon/notifier.h"
 #include "launcherd/daemon/rerun.h"
 #include "launcherd/daemon/running_job.h"
+#include "launcherd/queue/dependency_graph.h"
 #include "launcherd/queue/give_back.h"
 #include "launcherd/queue/job_queue.h"
 #include "launcherd/service/api_handler.h"
@@ -43,6 +49,9 @@
 #include "proto/muster/v1/stored.pb.h"
 
 namespace muster::launcherd::inline daemon {
+
+// The reason of a job that its deadline stops.
+inline constexpr std::string_view kDeadlinePassed = "its deadline has passed";
 
 class JobManager {
  public:
@@ -71,10 +80,19 @@ class JobManager {
   void hold(const base::JobId& id, const std::string& user, std::function<void(base::Status)> done);
   void release(const base::JobId& id, std::function<void(base::Status)> done);
 
+  // Changes the priority, the deadline or the dependencies of an open job (launcher.proto). `done` runs when the disk
+  // has the change. NOT_FOUND: the job is not open, or a job of `after` is unknown.
+  void update(const base::JobId& id, const v1::UpdateJobRequest& request, const std::string& user,
+              std::function<void(base::Status)> done);
+
   bool is_open(const base::JobId& id) const { return jobs_.contains(id); }
+  // Returns whether the job is an open array.
+  bool is_array(const base::JobId& id) const;
   // Kills an open job. `done` runs when the stop has begun. For a waiting job `done` runs when the job's end is stored.
   // NOT_FOUND: the job is not open.
   void kill(const base::JobId& id, bool at_once, std::function<void(base::Status)> done);
+  // Kills an element of an open array that has not started. `done` runs when its end is stored.
+  void kill_unstarted(const base::JobId& array, int index, std::function<void(base::Status)> done);
   base::Status signal(const base::JobId& id, int signo);
   // Changes the number of ranks of a running job (launcher.proto). `done` runs when the disk has the change.
   void resize(const base::JobId& id, const v1::ResizeRequest& request, Reply<v1::ResizeResponse> done);
@@ -86,6 +104,8 @@ class JobManager {
   // Adds what the store does not know about an open job.
   void describe(v1::Job& job) const;
   void describe(google::protobuf::RepeatedPtrField<v1::Job>& jobs) const;
+  // Adds when a waiting job is likely to start, if that is known.
+  void add_expected_start(v1::Job& job) const;
 
   const HostTable& hosts() const { return hosts_; }
   JobCounters counters() const;
@@ -125,6 +145,18 @@ class JobManager {
     bool has_ended = false;                // true while the job's end is being stored
     std::optional<std::string> held_by{};  // who holds the waiting job; nullopt if it may start
     int hold_changes = 0;                  // counts hold() and release(), to find the newest change
+    bool is_after_changing = false;        // its dependencies change on the disk, so it must not start
+    bool notifies = false;                 // a command runs when it has ended
+    std::string group{};                   // for fair use; see JobQueue
+    int used_slots = 0;                    // as the queue counts them for its group
+    std::optional<base::WallTime> deadline_at{};
+    std::optional<std::chrono::milliseconds> limit{};  // of its run
+    base::WallTime started_at{};                       // only while the job runs
+    bool has_end_signal = false;
+    std::unique_ptr<ArrayState> array{};  // only for arrays
+    std::optional<ArrayPlace> element{};  // only for elements of arrays
+    model::JobState end_state{};          // once it has ended without ranks
+    int end_code = 0;
     // Bytes of a StoredEnvironment, for EndedEnvironments. nullopt before the job starts.
     std::optional<std::string> environment{};
     base::Timer deadline{};
@@ -140,7 +172,59 @@ class JobManager {
 
   void admit(const v1::SubmitRequest& request, const std::string& user, Reply<v1::SubmitResponse> reply);
   void admitted(JobAdmission::Admitted job, std::uint64_t number);
-  void enqueue(OpenJob job, JobNeed need, std::optional<base::WallTime> deadline);
+  // Returns the values of an open job that follow from its submission. Without a number it is the newest.
+  OpenJob open_job(const base::JobId& id, int size, const proto::Submission& submission,
+                   const v1::SubmitRequest& request, const std::string& user, int priority,
+                   std::optional<std::uint64_t> number = {});
+  void enqueue(OpenJob job, JobNeed need, std::vector<model::JobDependency> after);
+  // Keeps a blocked job from starting, and lets it start if nothing blocks it any longer.
+  void block_or_release(const OpenJob& job);
+
+  // Defined in job_manager_after.cc:
+  // Looks at the jobs for which a job waits that are no longer open.
+  void check_awaited(const base::JobId& id);
+  // The awaited job has ended. nullopt: it is unknown.
+  void awaited_ended(const base::JobId& waiting, const base::JobId& awaited, std::optional<model::JobState> state,
+                     const std::string& how);
+  void tell_waiting(const base::JobId& ended, model::JobState state, int exit_code);
+  void store_update(const base::JobId& id, const v1::UpdateJobRequest& request, const std::string& user,
+                    std::optional<std::vector<model::JobDependency>> after, std::optional<std::string> spec,
+                    std::function<void(base::Status)> done);
+  void updated(const base::JobId& id, const v1::UpdateJobRequest& request,
+               const std::optional<std::vector<model::JobDependency>>& after, const base::Status& status);
+  base::Status check_terms(const OpenJob& job, const v1::UpdateJobRequest& request,
+                           const std::optional<std::vector<model::JobDependency>>& after) const;
+  std::string waits_for(const base::JobId& id) const;
+
+  // Defined in job_manager_arrays.cc:
+  // Makes an array of the job. `submission` is that of the request.
+  static void make_array(OpenJob& job, const proto::Submission& submission, const v1::SubmitRequest& request,
+                         const std::string& user);
+  void start_element(const JobQueue::Start& start);
+  Batch element_record(const OpenJob& element);
+  Batch array_step(ArrayState& array, const base::JobId& id, model::JobTrigger trigger,
+                   const std::string& reason) const;
+  // Adds what the array's events need if the batch ends an element.
+  void add_element_end(const base::JobId& id, Batch& batch);
+  // Puts as many elements into the queue as may start.
+  void offer_elements(OpenJob& array);
+  void element_ended(const ArrayPlace& place, model::JobState state, int exit_code);
+  void kill_array(const base::JobId& id, StopCause cause, const std::string& reason, bool at_once,
+                  std::function<void(base::Status)> done);
+  void end_array_if_over(const base::JobId& id);
+  static base::Status load_elements(StoreReader& reader, const StoredJob& stored, OpenJob& job);
+  static std::string array_reason(const OpenJob& job, const std::string& why);
+  // An error if the job has no ranks of its own that run.
+  static base::Status check_running(const OpenJob& job);
+  base::Status signal_array(const OpenJob& job, int signo);
+  static void add_array_variables(const ArrayPlace& place, model::JobSpec& job);
+
+  // Defined in job_manager_notify.cc:
+  void notify(const base::JobId& id, model::JobState state, int exit_code);
+  void notify_of_page(std::int64_t above);
+  void run_command(Notification notification);
+  void command_ended(const base::JobId& id, const base::Status& status);
+
   base::Status load_job(StoreReader& reader, const StoredJob& stored);
   base::Status let_wait(StoreReader& reader, const StoredJob& stored, const v1::StoredSpec& spec);
   // Resumes a job that ran when the last launcherd ended. An error means that the job's ranks cannot be found again.
@@ -214,7 +298,10 @@ class JobManager {
   HostTable hosts_;
   HeldSubmissions held_;
   JobQueue queue_;
+  DependencyGraph after_;
   std::map<base::JobId, OpenJob> jobs_;
+  Notifier notifier_;
+  std::map<base::JobId, base::Timer> looks_again_;  // for check_awaited(), by the waiting job
   EndedEnvironments ended_environments_;
   // A job whose hosts are up, but whose share other jobs still use.
   struct WaitingShare {

@@ -72,6 +72,8 @@ void JobManager::reallocate(const base::JobId& id, const Reallocation& change) {
   hosts_.release(change.before);
   hosts_.acquire(change.after);
   if (OpenJob* const job = find(id)) {
+    queue_.count_use(job->group, change.after.size - job->used_slots);
+    job->used_slots = change.after.size;
     job->need.request.np = std::max(change.after.size, 1);
     job->sized.changed_at = surroundings_.clock->now();
   }
@@ -105,6 +107,7 @@ void JobManager::resize(const base::JobId& id, const v1::ResizeRequest& request,
   if (job == nullptr || job->has_ended) {
     return done(base::not_found("job {} is not open: it has ended or never existed", id.str()));
   }
+  if (job->array) return done(check_running(*job));
   if (job->running == nullptr) {
     return done(base::failed_precondition(
         "job {} waits for slots, and only jobs that run can be resized: kill it, and submit it with another -np",

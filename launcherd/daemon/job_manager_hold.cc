@@ -12,7 +12,7 @@ namespace muster::launcherd::inline daemon {
 void JobManager::hold(const base::JobId& id, const std::string& user, std::function<void(base::Status)> done) {
   OpenJob* const job = find(id);
   if (job == nullptr || job->has_ended) return done(not_open(id));
-  if (job->running != nullptr) {
+  if (job->running != nullptr || (job->array && job->array->state != model::JobState::kQueued)) {
     return done(base::failed_precondition("job {} no longer waits, so it cannot be held", id.str()));
   }
   const bool was_held = job->held_by.has_value();
@@ -24,7 +24,7 @@ void JobManager::hold(const base::JobId& id, const std::string& user, std::funct
                OpenJob* const now = find(id);
                if (!status.ok() && !was_held && now != nullptr && now->hold_changes == change) {
                  now->held_by.reset();
-                 queue_.release(id);
+                 block_or_release(*now);
                  schedule();
                }
                done(status);
@@ -41,7 +41,7 @@ void JobManager::release(const base::JobId& id, std::function<void(base::Status)
     OpenJob* const now = find(id);
     if (status.ok() && now != nullptr && now->hold_changes == change) {
       now->held_by.reset();
-      queue_.release(id);
+      block_or_release(*now);
       schedule();
     }
     done(status);

@@ -23,6 +23,13 @@ base::Status JobManager::load_blocking(StoreReader& reader) {
     for (const StoredJob& stored : page) MUSTER_RETURN_IF_ERROR(load_job(reader, stored));
     after = page.back().number;
   }
+  // The last element may have ended just before the last launcherd did.
+  std::vector<base::JobId> arrays;
+  for (const auto& [id, job] : jobs_) {
+    if (job.array) arrays.push_back(id);
+  }
+  for (const base::JobId& id : arrays) end_array_if_over(id);
+  notify_of_page(0);
   ask_for_gpus();
   return base::ok_status();
 }
@@ -33,7 +40,7 @@ base::Status JobManager::load_job(StoreReader& reader, const StoredJob& stored) 
   const auto spec = stored_spec(reader, stored.id);
   if (!spec.ok() && spec.status().code() != Code::kDataLoss) return spec.status();
   base::Status loaded = spec.status();
-  if (loaded.ok() && stored.state == model::JobState::kQueued) {
+  if (loaded.ok() && (stored.state == model::JobState::kQueued || spec->request().has_array())) {
     loaded = let_wait(reader, stored, *spec);
   } else if (loaded.ok()) {
     loaded = resume_running(reader, stored, *spec);
@@ -46,15 +53,15 @@ base::Status JobManager::let_wait(StoreReader& reader, const StoredJob& stored, 
   // Check the request alone first, so that the error is about the job.
   MUSTER_RETURN_IF_ERROR(proto::submission_of(spec.request()).status());
   MUSTER_ASSIGN_OR_RETURN(const proto::Submission submission, stored_submission(reader, stored.id));
+  MUSTER_ASSIGN_OR_RETURN(std::vector<model::JobDependency> after, reader.after(stored.id));
   JobNeed need = need_of(submission.job, spec.size());
-  OpenJob job{.id = stored.id,
-              .size = spec.size(),
-              .retention = submission.retention,
-              .roles = model::role_ranks(submission.job.roles),
-              .sized = sized_job(stored.id, submission, stored.priority, next_number_++),
-              .is_live = submission.job.live.has_value(),
-              .held_by = stored.held_by};
-  enqueue(std::move(job), std::move(need), submission.requests.deadline);
+  OpenJob job = open_job(stored.id, spec.size(), submission, spec.request(), stored.user, stored.priority);
+  job.held_by = stored.held_by;
+  if (submission.array) {
+    make_array(job, submission, spec.request(), stored.user);
+    MUSTER_RETURN_IF_ERROR(load_elements(reader, stored, job));
+  }
+  enqueue(std::move(job), std::move(need), std::move(after));
   return base::ok_status();
 }
 
@@ -62,23 +69,29 @@ base::Status JobManager::resume_running(StoreReader& reader, const StoredJob& st
   ResumedJob resumed{.job = stored, .recovery = {}, .ranks = {}};
   MUSTER_ASSIGN_OR_RETURN(const std::string bytes, reader.recovery(stored.id));
   MUSTER_ASSIGN_OR_RETURN(resumed.recovery, recovery_of(bytes));
-  MUSTER_ASSIGN_OR_RETURN(const proto::Submission submission, stored_submission(reader, stored.id));
+  // The array has the environment of its elements.
+  const base::JobId& source = stored.element ? stored.element->array : stored.id;
+  MUSTER_ASSIGN_OR_RETURN(proto::Submission submission, stored_submission(reader, source));
+  if (stored.element) add_array_variables(*stored.element, submission.job);
   for (int first = 0;;) {
     MUSTER_ASSIGN_OR_RETURN(const auto page, reader.ranks(stored.id, resumed.recovery.attempt, first, kLongestPage));
     if (page.empty()) break;
     first = page.back().rank + 1;
     resumed.ranks.insert(resumed.ranks.end(), page.begin(), page.end());
   }
-  OpenJob& job =
-      jobs_
-          .insert_or_assign(stored.id, OpenJob{.id = stored.id, .size = spec.size(), .retention = submission.retention})
-          .first->second;
-  MUSTER_ASSIGN_OR_RETURN(job.environment, reader.environment(stored.id));
-  job.deadline = deadline_timer(stored.id, submission.requests.deadline);
+  OpenJob& job = jobs_
+                     .insert_or_assign(stored.id, open_job(stored.id, spec.size(), submission, spec.request(),
+                                                           stored.user, stored.priority))
+                     .first->second;
+  job.element = stored.element;
+  job.started_at = stored.started.value_or(stored.submitted);
+  if (!stored.element) {
+    MUSTER_ASSIGN_OR_RETURN(job.environment, reader.environment(stored.id));
+    job.deadline = deadline_timer(stored.id, job.deadline_at);
+  }
   job.need = need_of(submission.job, spec.size());
   job.has_run = stored.state != model::JobState::kStarting || !resumed.ranks.empty();
   job.need.request.np = resumed.recovery.placement.size;
-  job.sized = sized_job(stored.id, submission, stored.priority, next_number_++);
   job.sized.changed_at = surroundings_.clock->now();
   if (resumed.recovery.generation && resumed.recovery.generation->wait) waiting_for_hosts_.insert(stored.id);
   if (!job.need.request.hosts.empty()) {  // muster hosts add may have given it further ones
@@ -93,6 +106,8 @@ base::Status JobManager::resume_running(StoreReader& reader, const StoredJob& st
   }
   job.running = std::make_unique<RunningJob>(surroundings_, std::move(resumed), owner_of(stored.id));
   hosts_.acquire(job.running->allocation());
+  job.used_slots = job.running->allocation().size;
+  queue_.count_use(job.group, job.used_slots);
   job.running->start(submission.job, submission.requests);
   return base::ok_status();
 }
@@ -101,9 +116,13 @@ base::Status JobManager::resume_running(StoreReader& reader, const StoredJob& st
 void JobManager::give_up(const StoredJob& stored, const v1::StoredSpec& spec, const std::string& why) {
   const auto submission = proto::submission_of(spec.request());
   OpenJob job{.id = stored.id, .size = spec.size(), .has_ended = true};
+  job.element = stored.element;
+  job.notifies = !spec.request().notify().empty();
   job.retention = submission.ok() ? submission->retention : proto::Submission().retention;
-  jobs_.insert_or_assign(stored.id, std::move(job));
   const bool has_waited = stored.state == model::JobState::kQueued;
+  job.end_state = has_waited ? model::JobState::kFailed : model::JobState::kLost;
+  job.end_code = model::kMusterFailed;
+  jobs_.insert_or_assign(stored.id, std::move(job));
   const std::string reason = has_waited
                                  ? fmt::format("this launcherd cannot read the waiting job: {}; submit it again", why)
                                  : fmt::format("launcherd ended while the job ran and cannot resume it: {}", why);

@@ -11,6 +11,7 @@
 
 #include "base/shortened.h"
 #include "base/strings.h"
+#include "launcherd/daemon/array_view.h"
 #include "launcherd/store/page_token.h"
 #include "model/failure_hint.h"
 #include "proto/convert.h"
@@ -76,6 +77,17 @@ v1::Job job_of(const StoredJob& stored, const v1::StoredSpec& spec) {
   for (const v1::EnvVar& variable : spec.request().environment())
     job.add_environment_names(base::valid_utf8(variable.name()));
   job.set_user(stored.user);
+  if (spec.has_deadline() ? spec.deadline().has_time() : spec.request().spec().has_deadline()) {
+    *job.mutable_deadline() = spec.has_deadline() ? spec.deadline().time() : spec.request().spec().deadline();
+  }
+  if (spec.request().has_array()) {
+    *job.mutable_array()->mutable_elements() = spec.request().array().elements();
+    job.mutable_array()->set_most_at_once(spec.request().array().most_at_once());
+  }
+  if (stored.element) {
+    job.mutable_element()->set_array(stored.element->array.str());
+    job.mutable_element()->set_index(stored.element->index);
+  }
   job.set_held(stored.state == model::JobState::kQueued && stored.held_by.has_value());
   job.set_working_directory(base::valid_utf8(spec.request().spec().working_directory()));
   return job;
@@ -151,10 +163,14 @@ void cut_ranks(v1::Job& job, std::size_t bytes) {
 base::Result<v1::ExitReport> stored_report(StoreReader& reader, const StoredJob& stored) {
   v1::ExitReport report;
   if (!model::is_final(stored.state) || stored.last_sequence == 0) return report;
-  MUSTER_ASSIGN_OR_RETURN(const auto last, reader.events(stored.id, stored.last_sequence - 1, 1));
-  if (last.empty()) return report;
-  const auto event = proto::event_of_store(last.front().message, last.front().sequence);
-  if (event.ok() && event->has_job_ended()) report = event->job_ended();
+  // A failure of the command of --notify may follow the end.
+  constexpr std::uint64_t kMostLast = 2;
+  const std::uint64_t before = stored.last_sequence - std::min(stored.last_sequence, kMostLast);
+  MUSTER_ASSIGN_OR_RETURN(const auto last, reader.events(stored.id, before, kMostLast));
+  for (const StoredEvent& each : last) {
+    const auto event = proto::event_of_store(each.message, each.sequence);
+    if (event.ok() && event->has_job_ended()) report = event->job_ended();
+  }
   return report;
 }
 
@@ -236,6 +252,15 @@ base::Result<v1::StoredSpec> stored_spec(StoreReader& reader, const base::JobId&
   return spec;
 }
 
+v1::SubmitRequest updated_request(v1::StoredSpec spec, int priority) {
+  v1::SubmitRequest request = std::move(*spec.mutable_request());
+  request.set_priority(priority);
+  if (!spec.has_deadline()) return request;
+  request.mutable_spec()->clear_deadline();
+  if (spec.deadline().has_time()) *request.mutable_spec()->mutable_deadline() = spec.deadline().time();
+  return request;
+}
+
 base::Result<proto::Submission> stored_submission(StoreReader& reader, const base::JobId& id) {
   MUSTER_ASSIGN_OR_RETURN(v1::StoredSpec spec, stored_spec(reader, id));
   MUSTER_ASSIGN_OR_RETURN(const std::string bytes, reader.environment(id));
@@ -245,7 +270,8 @@ base::Result<proto::Submission> stored_submission(StoreReader& reader, const bas
   }
   *spec.mutable_request()->mutable_environment() = std::move(*environment.mutable_environment());
   *spec.mutable_request()->mutable_role_environment() = std::move(*environment.mutable_role_environment());
-  return proto::submission_of(spec.request());
+  const int priority = spec.request().priority();
+  return proto::submission_of(updated_request(std::move(spec), priority));
 }
 
 base::Result<v1::Job> read_job(StoreReader& reader, const base::JobId& id, const v1::GetJobRequest& request,
@@ -256,6 +282,11 @@ base::Result<v1::Job> read_job(StoreReader& reader, const base::JobId& id, const
   MUSTER_RETURN_IF_ERROR(set_size(reader, stored, spec, size, job));
   MUSTER_ASSIGN_OR_RETURN(const v1::ExitReport report, stored_report(reader, stored));
   add_hints(report, job);
+  if (report.has_retryable()) job.set_retryable(report.retryable());
+  if (job.has_array()) {
+    MUSTER_RETURN_IF_ERROR(add_counts(reader, stored, *job.mutable_array()));
+    return job;
+  }
   if (request.max_ranks() < 0) return job;
   const int count =
       request.max_ranks() == 0 ? kMostRanksOfAnAnswer : std::min(request.max_ranks(), kMostRanksOfAnAnswer);

@@ -28,7 +28,10 @@ std::string held_reason(const std::string& held_by);
 
 // DATA_LOSS: the stored bytes are not a valid spec.
 base::Result<v1::StoredSpec> stored_spec(StoreReader& reader, const base::JobId& id);
-// Returns the job with its environment variables. Returns the errors of stored_spec() and of proto::submission_of().
+// Returns the request with what UpdateJob has changed of it, apart from the jobs for which it waits.
+v1::SubmitRequest updated_request(v1::StoredSpec spec, int priority);
+// Returns the job with its environment variables and what UpdateJob has changed. Returns the errors of stored_spec()
+// and of proto::submission_of().
 base::Result<proto::Submission> stored_submission(StoreReader& reader, const base::JobId& id);
 
 // Returns the job with the requested ranks. The answer includes hosts only if the job has ended, because the hosts of

@@ -38,9 +38,10 @@ base::Result<StoredRerun> read_rerun(StoreReader& reader, const base::JobId& id,
   MUSTER_ASSIGN_OR_RETURN(const StoredJob job, reader.job(id));
   if (!model::is_final(job.state)) rerun.environment = std::move(environment);
   MUSTER_ASSIGN_OR_RETURN(v1::StoredSpec spec, stored_spec(reader, id));
-  rerun.request = std::move(*spec.mutable_request());
+  rerun.request = updated_request(std::move(spec), job.priority);
   rerun.request.set_request_id(request_id);
   rerun.request.clear_held();
+  rerun.request.clear_after();
   MUSTER_ASSIGN_OR_RETURN(rerun.known, find_known(reader, rerun.request));
   return rerun;
 }

@@ -21,7 +21,8 @@ struct StoredRerun {
 };
 
 // The request has the command, the options, the name, the priority, the labels and the retention of the job. It is not
-// held. NOT_FOUND: the job is unknown. ALREADY_EXISTS: the request_id was used for another request.
+// held and waits for no other job. NOT_FOUND: the job is unknown. ALREADY_EXISTS: the request_id was used for another
+// request.
 base::Result<StoredRerun> read_rerun(StoreReader& reader, const base::JobId& id, const std::string& request_id);
 
 // Adds the values of variables. `environment` is nullptr if launcherd no longer has them.

@@ -14,12 +14,14 @@ namespace {
 constexpr std::chrono::minutes kPeriod{1};
 // Number of jobs removed in one turn of the loop. It is limited because the loop thread removes their files.
 constexpr int kMostOfATurn = 100;
+constexpr std::chrono::milliseconds kTurnPause{10};
 
 }  // namespace
 
 Retention::Retention(base::Loop& loop, const base::Clock& clock, JobStore* store, std::string jobs_directory,
                      OnLine on_line)
-    : clock_(clock),
+    : loop_(loop),
+      clock_(clock),
       store_(store),
       jobs_directory_(std::move(jobs_directory)),
       on_line_(std::move(on_line)),
@@ -89,9 +91,25 @@ void Retention::forget_due() {
     forget(due_.begin()->second);
     due_.erase(due_.begin());
   }
+  remove_unknown();
+}
+
+// Goes on in later turns of the loop if there are many.
+void Retention::remove_unknown() {
   for (int count = 0; count < kMostOfATurn && !unknown_.empty(); ++count) {
     remove_output(unknown_.back());
     unknown_.pop_back();
+  }
+  if (!unknown_.empty()) next_turn_ = loop_.after(kTurnPause, [this] { remove_unknown(); });
+}
+
+base::Result<Retention::Jobs> Retention::find_elements(StoreReader& reader, const base::JobId& array) {
+  Jobs found;
+  for (int first = 0;;) {
+    MUSTER_ASSIGN_OR_RETURN(const auto page, reader.elements(array, first, kLongestPage));
+    if (page.empty()) return found;
+    for (const StoredElement& element : page) found.push_back(element.id);
+    first = page.back().index + 1;
   }
 }
 
@@ -106,12 +124,23 @@ void Retention::remove_output(const base::JobId& job) {
 
 // Removes the records first. A job without output is still complete, but output without a job has no owner.
 void Retention::forget(const base::JobId& job) {
-  store_->append({ForgetJob{job}}, gate_.wrap([this, job](const base::Status& status) {
+  store_->read<Jobs>([job](StoreReader& reader) { return find_elements(reader, job); },
+                     gate_.wrap([this, job](base::Result<Jobs> elements) {
+                       if (elements.ok()) return forget(job, *std::move(elements));
+                       if (elements.status().code() != base::Code::kNotFound) add(job, clock_.wall() + kPeriod);
+                     }));
+}
+
+// The store removes the elements of an array with the array.
+void Retention::forget(const base::JobId& job, Jobs elements) {
+  store_->append({ForgetJob{job}}, gate_.wrap([this, job, elements = std::move(elements)](const base::Status& status) {
     if (!status.ok() && status.code() != base::Code::kNotFound) {
       add(job, clock_.wall() + kPeriod);  // try again later, because the disk may be full
       return;
     }
     remove_output(job);
+    unknown_.insert(unknown_.end(), elements.begin(), elements.end());
+    remove_unknown();
   }));
 }
 

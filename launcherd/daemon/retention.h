@@ -41,13 +41,18 @@ class Retention {
   static base::Result<Jobs> find_unknown(StoreReader& reader, const std::string& jobs_directory);
   void load_page(const std::string& token);
   void forget(const base::JobId& job);
+  void forget(const base::JobId& job, Jobs elements);
+  static base::Result<Jobs> find_elements(StoreReader& reader, const base::JobId& array);
+  void remove_unknown();
   void remove_output(const base::JobId& job);
 
+  base::Loop& loop_;
   const base::Clock& clock_;
   JobStore* const store_;
   const std::string jobs_directory_;
   const OnLine on_line_;
   Jobs unknown_;  // jobs that have a folder but no records
+  base::Timer next_turn_;
   std::multimap<base::WallTime, base::JobId> due_;
   base::Timer timer_;
   base::Gate gate_;

@@ -78,10 +78,11 @@ Batch end_of_job(const base::JobId& id, int attempt, model::JobState state, cons
 }
 
 Batch end_without_ranks(const base::JobId& id, int attempt, model::JobState state, int exit_code,
-                        const std::string& reason, base::WallTime now) {
+                        const std::string& reason, base::WallTime now, std::optional<bool> is_retryable) {
   model::JobEnded ended;
   ended.job_id = id.str();
   ended.exit_code = exit_code;
+  ended.is_retryable = is_retryable;
   return end_of_job(id, attempt, state, reason, ended, now);
 }
 
@@ -571,6 +572,9 @@ struct RunningJob::Steps {
   // No job of launcherd leaves hosts out (docs/adr/0066).
   void operator()(const model::HostsLeftOut&) const { running.record_event(event, {}, {}); }
   void operator()(const model::LateHost&) const { running.record_event(event, {}, {}); }
+  // JobManager creates these events.
+  void operator()(const model::NotifyFailed&) const {}
+  void operator()(const model::ElementChanged&) const {}
   // RunningJob creates these events itself.
   void operator()(const model::JobStarting&) const {}
   void operator()(const model::JobEnded&) const {}
@@ -769,6 +773,7 @@ void RunningJob::on_finished(const JobOutcome& outcome) {
 
 void RunningJob::end(model::JobState state, const std::string& reason, const model::JobEnded& ended) {
   is_over_ = true;
+  exit_code_ = ended.exit_code;
   // The state table allows only a stopping job to end as killed, so store the stop first.
   if (!model::next_state(state_, trigger_of(state))) {
     record_event(model::JobStopping{reason}, step(model::JobTrigger::kStop, reason), {});

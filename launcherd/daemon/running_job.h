@@ -31,6 +31,7 @@
 #include "launcherd/daemon/recovery.h"
 #include "launcherd/output/log_reader.h"
 #include "launcherd/output/progress_sink.h"
+#include "launcherd/queue/fair_use.h"
 #include "launcherd/run/restarting_job.h"
 #include "launcherd/store/records.h"
 #include "model/job_state.h"
@@ -47,8 +48,9 @@ struct JobSurroundings {
   HostPool* pool = nullptr;
   // Makes the agents of a job. Empty means those of `pool`.
   std::function<std::shared_ptr<JobAgents>(PooledJob)> agents_for{};
-  std::string state_directory;                           // absolute; files below it are never staged
-  std::string jobs_directory;                            // <state>/jobs; exists
+  std::string state_directory;  // absolute; files below it are never staged
+  std::string jobs_directory;   // <state>/jobs; exists
+  FairUse fair_use{};
   bool more_hosts_may_join = false;                      // agents of further hosts may connect by themselves
   std::function<void(const std::string& line)> on_line;  // for launcherd's own log
 };
@@ -61,7 +63,7 @@ std::string journal_path(const JobSurroundings& surroundings, const base::JobId&
 Batch end_of_job(const base::JobId& id, int attempt, model::JobState state, const std::string& reason,
                  const model::JobEnded& ended, base::WallTime now);
 Batch end_without_ranks(const base::JobId& id, int attempt, model::JobState state, int exit_code,
-                        const std::string& reason, base::WallTime now);
+                        const std::string& reason, base::WallTime now, std::optional<bool> is_retryable = {});
 
 RankStep step_of(const model::RankEnd& end, int attempt, model::RankState to);
 std::string stored_reason(std::string_view reason);
@@ -170,6 +172,7 @@ class RunningJob final : private JobObserver, private GenerationHosts {
   // True if its ranks continue when launcherd ends.
   bool holds() const { return is_held_; }
   model::JobState state() const { return state_; }
+  int exit_code() const { return exit_code_; }  // once it is over
   // True after the last record and on_ended. From then on nothing changes.
   bool is_over() const { return is_over_; }
   // A counter of the job's steps (JobObserver::on_steps). nullopt if it reports none.
@@ -242,6 +245,7 @@ class RunningJob final : private JobObserver, private GenerationHosts {
   model::Placement placement_;
   const RunningJobOwner owner_;
   model::JobState state_ = model::JobState::kStarting;
+  int exit_code_ = 0;
   int attempt_ = 0;
   std::string secret_;         // secret of this attempt
   std::vector<int> first_of_;  // LaunchOptions::resumed_first_of of this attempt

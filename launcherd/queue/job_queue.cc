@@ -35,29 +35,73 @@ bool touches(const model::Placement& placement, const JobNeed& need, const std::
 
 }  // namespace
 
-void JobQueue::add(const base::JobId& id, int priority, std::uint64_t number, JobNeed need) {
-  insert(id, {-std::int64_t{priority}, number}, std::move(need));
-}
-
-void JobQueue::insert(const base::JobId& id, const Key& key, JobNeed need) {
-  auto kind = std::ranges::find_if(kinds_, [&](const auto& each) { return each.second.need.is_like(need); });
-  if (kind == kinds_.end()) kind = kinds_.emplace(next_kind_++, Kind{.need = std::move(need), .waiting = {}}).first;
+void JobQueue::add(const base::JobId& id, Place place, JobNeed need) {
+  if (!is_fair_) place.group.clear();
+  const Key key = {-std::int64_t{place.priority}, place.number};
+  auto kind = std::ranges::find_if(
+      kinds_, [&](const auto& each) { return each.second.group == place.group && each.second.need.is_like(need); });
+  if (kind == kinds_.end()) {
+    kind = kinds_.emplace(next_kind_++, Kind{.need = std::move(need), .group = std::move(place.group), .waiting = {}})
+               .first;
+  }
   kind->second.waiting.insert(key);
   keys_.insert_or_assign(id, key);
-  entries_.insert_or_assign(key, Entry{.id = id, .kind = kind->first});
+  entries_.insert_or_assign(key, Entry{.id = id, .kind = kind->first, .copies = place.copies});
+}
+
+JobQueue::Place JobQueue::place_of(const Key& key, const Entry& entry) const {
+  return {.priority = static_cast<int>(-key.first),
+          .number = key.second,
+          .group = kinds_.at(entry.kind).group,
+          .copies = entry.copies};
+}
+
+bool JobQueue::set_priority(const base::JobId& id, int priority) {
+  if (const auto held = held_.find(id); held != held_.end()) {
+    held->second.place.priority = priority;
+    return true;
+  }
+  const auto found = keys_.find(id);
+  if (found == keys_.end()) return false;
+  const Entry& entry = entries_.at(found->second);
+  Place place = place_of(found->second, entry);
+  place.priority = priority;
+  JobNeed need = kinds_.at(entry.kind).need;
+  forget(found->second);
+  add(id, std::move(place), std::move(need));
+  return true;
+}
+
+bool JobQueue::set_copies(const base::JobId& id, std::int64_t copies) {
+  if (const auto held = held_.find(id); held != held_.end()) {
+    held->second.place.copies = copies;
+    return true;
+  }
+  const auto found = keys_.find(id);
+  if (found == keys_.end()) return false;
+  entries_.at(found->second).copies = copies;
+  return true;
+}
+
+void JobQueue::count_use(const std::string& group, std::int64_t slots) {
+  if (!is_fair_) return;
+  const auto found = used_.try_emplace(group, 0).first;
+  found->second += slots;
+  if (found->second == 0) used_.erase(found);
 }
 
 void JobQueue::hold(const base::JobId& id) {
   const auto found = keys_.find(id);
   if (found == keys_.end()) return;
   const Key key = found->second;
-  held_.emplace(id, Held{.key = key, .need = kinds_.at(entries_.at(key).kind).need});
+  const Entry& entry = entries_.at(key);
+  held_.emplace(id, Held{.place = place_of(key, entry), .need = kinds_.at(entry.kind).need});
   forget(key);
 }
 
 void JobQueue::release(const base::JobId& id) {
   auto found = held_.extract(id);
-  if (!found.empty()) insert(id, found.mapped().key, std::move(found.mapped().need));
+  if (!found.empty()) add(id, std::move(found.mapped().place), std::move(found.mapped().need));
 }
 
 bool JobQueue::remove(const base::JobId& id) {
@@ -77,10 +121,26 @@ void JobQueue::forget(const Key& key) {
   entries_.erase(entry);
 }
 
-std::set<std::pair<JobQueue::Key, int>> JobQueue::firsts() const {
-  std::set<std::pair<Key, int>> firsts;
-  for (const auto& [number, kind] : kinds_) firsts.emplace(*kind.waiting.begin(), number);
-  return firsts;
+JobQueue::Turn JobQueue::turn_of(const Kind& kind) const {
+  const auto [minus_priority, number] = *kind.waiting.begin();
+  const auto used = used_.find(kind.group);
+  return {minus_priority, used == used_.end() ? 0 : used->second, number};
+}
+
+std::set<std::pair<JobQueue::Turn, int>> JobQueue::turns() const {
+  std::set<std::pair<Turn, int>> turns;
+  for (const auto& [number, kind] : kinds_) turns.emplace(turn_of(kind), number);
+  return turns;
+}
+
+void JobQueue::sort_again(const std::string& group, std::set<std::pair<Turn, int>>& turns) const {
+  if (!is_fair_) return;
+  std::vector<int> kinds;
+  for (const auto& [turn, number] : turns) {
+    if (kinds_.at(number).group == group) kinds.push_back(number);
+  }
+  std::erase_if(turns, [&](const auto& each) { return kinds_.at(each.second).group == group; });
+  for (const int number : kinds) turns.emplace(turn_of(kinds_.at(number)), number);
 }
 
 std::vector<JobQueue::Start> JobQueue::start(std::vector<SlotHost>& hosts) {
@@ -91,10 +151,11 @@ std::vector<JobQueue::Start> JobQueue::start(std::vector<SlotHost>& hosts) {
   std::vector<SlotHost> idle;
   std::optional<RoomBound> idle_room;
   DeviceLists devices;
-  std::set<std::pair<Key, int>> next = firsts();
+  std::set<std::pair<Turn, int>> next = turns();
   for (long free = free_slots(open); free > 0 && !next.empty(); free = free_slots(open)) {
-    const auto [key, number] = *next.begin();
+    const int number = next.begin()->second;
     next.erase(next.begin());
+    const Key key = *kinds_.at(number).waiting.begin();
     Entry& entry = entries_.at(key);
     const JobNeed& need = kinds_.at(number).need;
     // Jobs that oversubscribe may have more ranks than slots.
@@ -117,11 +178,12 @@ std::vector<JobQueue::Start> JobQueue::start(std::vector<SlotHost>& hosts) {
         ++head->overtakes >= kMostOvertakes) {
       keep_slots(kinds_.at(head->kind).need, open);
     }
+    const std::string group = kinds_.at(number).group;
+    count_use(group, placement->size);
     started.push_back({entry.id, std::move(*placement), need});
-    forget(key);
-    if (const auto kind = kinds_.find(number); kind != kinds_.end()) {
-      next.emplace(*kind->second.waiting.begin(), number);
-    }
+    if (--entry.copies == 0) forget(key);
+    sort_again(group, next);
+    if (const auto kind = kinds_.find(number); kind != kinds_.end()) next.emplace(turn_of(kind->second), number);
   }
   return started;
 }
@@ -181,9 +243,9 @@ const JobQueue::Entry* JobQueue::Reasons::head() {
   if (head_) return *head_;
   head_ = nullptr;
   const std::vector<SlotHost> idle = when_idle(hosts_);
-  for (const auto& [key, kind] : queue_.firsts()) {
+  for (const auto& [turn, kind] : queue_.turns()) {
     if (of_kind(kind).empty() || !fit(queue_.kinds_.at(kind).need, idle, &devices_)) continue;
-    head_ = &queue_.entries_.at(key);
+    head_ = &queue_.entries_.at(*queue_.kinds_.at(kind).waiting.begin());
     break;
   }
   return *head_;

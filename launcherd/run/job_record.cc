@@ -51,6 +51,18 @@ model::JobState final_state(const JobOutcome& outcome) {
   }
 }
 
+namespace {
+
+// Returns JobEnded::is_retryable.
+std::optional<bool> is_retryable(const JobOutcome& outcome) {
+  if (outcome.exit_code == 0) return std::nullopt;
+  if (model::asks_never_again(outcome.ends)) return false;
+  const bool has_failed = outcome.root >= 0 || (outcome.cause == StopCause::kHostFailed && !outcome.ends.empty());
+  return has_failed && final_state(outcome) == model::JobState::kFailed ? std::optional(true) : std::nullopt;
+}
+
+}  // namespace
+
 model::JobEnded ended_event(const std::string& job_id, const JobOutcome& outcome) {
   model::JobEnded ended;
   ended.job_id = job_id;
@@ -63,6 +75,7 @@ model::JobEnded ended_event(const std::string& job_id, const JobOutcome& outcome
   ended.alike_ranks = outcome.alike_ranks;
   ended.strays_killed = outcome.strays_killed;
   for (const HostFailure& host : outcome.unclean) ended.unclean_hosts.push_back(host.host);
+  ended.is_retryable = is_retryable(outcome);
   return ended;
 }
 
@@ -229,6 +242,8 @@ struct JobRecord::Update {
     *record.job_.mutable_wrong_world() = record.events_.back().wrong_world();
   }
   void operator()(const model::LateHost&) const {}
+  void operator()(const model::NotifyFailed&) const {}
+  void operator()(const model::ElementChanged&) const {}
   void operator()(const model::JobStateChanged& changed) const {
     record.job_.set_state(static_cast<v1::JobState>(changed.state));
     record.job_.set_reason(base::valid_utf8(changed.reason));

@@ -157,6 +157,15 @@ base::Status ApiClient::signal(const v1::SignalRequest& request, Patience patien
   return state_->ask<>(&Stub::Signal, request, patience).status();
 }
 
+base::Result<v1::ListElementsResponse> ApiClient::list_elements(const v1::ListElementsRequest& request,
+                                                                Patience patience) {
+  return state_->ask<>(&Stub::ListElements, request, patience);
+}
+
+base::Status ApiClient::update_job(const v1::UpdateJobRequest& request, Patience patience) {
+  return state_->ask<>(&Stub::UpdateJob, request, patience).status();
+}
+
 base::Status ApiClient::hold(const v1::HoldRequest& request, Patience patience) {
   return state_->ask<>(&Stub::Hold, request, patience).status();
 }

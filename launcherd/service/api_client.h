@@ -35,6 +35,8 @@ class ApiClient {
   base::Result<v1::ListJobsResponse> list_jobs(const v1::ListJobsRequest& request, Patience patience);
   base::Status kill(const v1::KillRequest& request, Patience patience);
   base::Status signal(const v1::SignalRequest& request, Patience patience);
+  base::Result<v1::ListElementsResponse> list_elements(const v1::ListElementsRequest& request, Patience patience);
+  base::Status update_job(const v1::UpdateJobRequest& request, Patience patience);
   base::Status hold(const v1::HoldRequest& request, Patience patience);
   base::Status release(const v1::ReleaseRequest& request, Patience patience);
   base::Result<v1::SubmitResponse> rerun(const v1::RerunRequest& request, Patience patience);

@@ -19,6 +19,9 @@ void ApiHandler::get_job(const v1::GetJobRequest&, Reply<v1::Job> reply) {
 void ApiHandler::list_jobs(const v1::ListJobsRequest&, Reply<v1::ListJobsResponse> reply) {
   reply(not_served("ListJobs"));
 }
+void ApiHandler::list_elements(const v1::ListElementsRequest&, Reply<v1::ListElementsResponse> reply) {
+  reply(not_served("ListElements"));
+}
 Gone ApiHandler::watch(const v1::WatchRequest&, Replies<v1::Event> replies) {
   replies.done(not_served("Watch"));
   return {};
@@ -38,6 +41,9 @@ void ApiHandler::hold(const v1::HoldRequest&, const std::string&, Reply<v1::Hold
 }
 void ApiHandler::release(const v1::ReleaseRequest&, Reply<v1::ReleaseResponse> reply) {
   reply(not_served("Release"));
+}
+void ApiHandler::update_job(const v1::UpdateJobRequest&, const std::string&, Reply<v1::UpdateJobResponse> reply) {
+  reply(not_served("UpdateJob"));
 }
 void ApiHandler::rerun(const v1::RerunRequest&, const std::string&, Reply<v1::SubmitResponse> reply) {
   reply(not_served("Rerun"));

@@ -38,12 +38,15 @@ class ApiHandler {
   virtual void submit(const v1::SubmitRequest& request, const std::string& user, Reply<v1::SubmitResponse> reply);
   virtual void get_job(const v1::GetJobRequest& request, Reply<v1::Job> reply);
   virtual void list_jobs(const v1::ListJobsRequest& request, Reply<v1::ListJobsResponse> reply);
+  virtual void list_elements(const v1::ListElementsRequest& request, Reply<v1::ListElementsResponse> reply);
   virtual Gone watch(const v1::WatchRequest& request, Replies<v1::Event> replies);
   virtual Gone logs(const v1::LogsRequest& request, Replies<v1::LogChunk> replies);
   virtual void kill(const v1::KillRequest& request, Reply<v1::KillResponse> reply);
   virtual void signal(const v1::SignalRequest& request, Reply<v1::SignalResponse> reply);
   virtual void hold(const v1::HoldRequest& request, const std::string& user, Reply<v1::HoldResponse> reply);
   virtual void release(const v1::ReleaseRequest& request, Reply<v1::ReleaseResponse> reply);
+  virtual void update_job(const v1::UpdateJobRequest& request, const std::string& user,
+                          Reply<v1::UpdateJobResponse> reply);
   virtual void rerun(const v1::RerunRequest& request, const std::string& user, Reply<v1::SubmitResponse> reply);
   virtual void resize(const v1::ResizeRequest& request, Reply<v1::ResizeResponse> reply);
   virtual Gone stacks(const v1::StacksRequest& request, Replies<v1::ProcessStack> replies);

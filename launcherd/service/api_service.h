@@ -11,9 +11,11 @@ class ApiService final : public v1::Launcher::CallbackService {
  public:
   explicit ApiService(ApiCalls& calls) : calls_(calls) {}
 
+  // A command of `notify` runs beside launcherd's own keys and files, so the role submit is not enough for it.
   grpc::ServerUnaryReactor* Submit(grpc::CallbackServerContext* context, const v1::SubmitRequest* request,
                                    v1::SubmitResponse* answer) override {
-    return calls_.unary(context, Role::kSubmit, &ApiHandler::submit, request, answer);
+    const Role role = request->notify().empty() ? Role::kSubmit : Role::kAdmin;
+    return calls_.unary(context, role, &ApiHandler::submit, request, answer);
   }
   grpc::ServerUnaryReactor* GetJob(grpc::CallbackServerContext* context, const v1::GetJobRequest* request,
                                    v1::Job* answer) override {
@@ -22,6 +24,10 @@ class ApiService final : public v1::Launcher::CallbackService {
   grpc::ServerUnaryReactor* ListJobs(grpc::CallbackServerContext* context, const v1::ListJobsRequest* request,
                                      v1::ListJobsResponse* answer) override {
     return calls_.unary(context, Role::kWatch, &ApiHandler::list_jobs, request, answer);
+  }
+  grpc::ServerUnaryReactor* ListElements(grpc::CallbackServerContext* context, const v1::ListElementsRequest* request,
+                                         v1::ListElementsResponse* answer) override {
+    return calls_.unary(context, Role::kWatch, &ApiHandler::list_elements, request, answer);
   }
   grpc::ServerWriteReactor<v1::Event>* Watch(grpc::CallbackServerContext* context,
                                              const v1::WatchRequest* request) override {
@@ -46,6 +52,10 @@ class ApiService final : public v1::Launcher::CallbackService {
   grpc::ServerUnaryReactor* Release(grpc::CallbackServerContext* context, const v1::ReleaseRequest* request,
                                     v1::ReleaseResponse* answer) override {
     return calls_.unary(context, Role::kSubmit, &ApiHandler::release, request, answer);
+  }
+  grpc::ServerUnaryReactor* UpdateJob(grpc::CallbackServerContext* context, const v1::UpdateJobRequest* request,
+                                      v1::UpdateJobResponse* answer) override {
+    return calls_.unary(context, Role::kSubmit, &ApiHandler::update_job, request, answer);
   }
   grpc::ServerUnaryReactor* Rerun(grpc::CallbackServerContext* context, const v1::RerunRequest* request,
                                   v1::SubmitResponse* answer) override {

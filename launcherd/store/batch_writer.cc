@@ -64,8 +64,8 @@ base::Result<BatchWriter::Statements> BatchWriter::prepare(Database& database) {
       {&Statements::begin_batch, "SAVEPOINT batch"},
       {&Statements::end_batch, "RELEASE batch"},
       {&Statements::insert_job,
-       "INSERT INTO jobs (id, request_id, name, priority, state, reason, submitted_us, user, held_by) "
-       "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"},
+       "INSERT INTO jobs (id, request_id, name, priority, state, reason, submitted_us, user, held_by, array, "
+       "array_index) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"},
       {&Statements::insert_spec, "INSERT INTO specs VALUES (?, ?)"},
       {&Statements::insert_environment, "INSERT INTO environments VALUES (?, ?)"},
       {&Statements::find_request, "SELECT id FROM jobs WHERE request_id = ?"},
@@ -85,8 +85,14 @@ base::Result<BatchWriter::Statements> BatchWriter::prepare(Database& database) {
       {&Statements::end_rank,
        "UPDATE ranks SET state = ?4, host = ?5, pid = ?6, exit_code = ?7, signal = ?8, detail = ?9 "
        "WHERE job = ?1 AND attempt = ?2 AND rank = ?3 AND state = ?10"},
+      {&Statements::insert_dependency, "INSERT INTO dependencies VALUES (?, ?, ?)"},
+      {&Statements::delete_dependencies, "DELETE FROM dependencies WHERE job = ?"},
+      {&Statements::insert_notification, "INSERT INTO notifications VALUES (?)"},
+      {&Statements::delete_notification, "DELETE FROM notifications WHERE job = ?"},
       {&Statements::set_reason, "UPDATE jobs SET reason = ? WHERE number = ?"},
       {&Statements::set_hold, "UPDATE jobs SET held_by = ? WHERE number = ?"},
+      {&Statements::set_priority, "UPDATE jobs SET priority = ? WHERE number = ?"},
+      {&Statements::set_spec, "UPDATE specs SET content = ? WHERE job = ?"},
       {&Statements::put_recovery,
        "INSERT INTO recoveries VALUES (?, ?) ON CONFLICT DO UPDATE SET content = excluded.content"},
       {&Statements::delete_environment, "DELETE FROM environments WHERE job = ?"},
@@ -156,6 +162,10 @@ base::Status BatchWriter::check_free(const NewJob& job) {
 
 base::Status BatchWriter::apply(const NewJob& job) {
   MUSTER_RETURN_IF_ERROR(check_free(job));
+  std::optional<JobRow> array;
+  if (job.element) {
+    MUSTER_ASSIGN_OR_RETURN(array, find(job.element->array));
+  }
   {
     Execution insert = statements_.insert_job.start();
     insert.bind(1, job.id.str());
@@ -167,6 +177,10 @@ base::Status BatchWriter::apply(const NewJob& job) {
     insert.bind(7, micros(job.submitted));
     insert.bind(8, job.user);
     if (job.held_by) insert.bind(9, *job.held_by);
+    if (array) {
+      insert.bind(10, array->number);
+      insert.bind(11, std::int64_t{job.element->index});
+    }
     MUSTER_RETURN_IF_ERROR(insert.run());
   }
   const std::int64_t number = database_.last_row();
@@ -174,11 +188,28 @@ base::Status BatchWriter::apply(const NewJob& job) {
   spec.bind(1, number);
   spec.bind_blob(2, job.spec);
   MUSTER_RETURN_IF_ERROR(spec.run());
+  MUSTER_RETURN_IF_ERROR(add_dependencies(number, job.after));
+  if (job.notifies) {
+    Execution notification = statements_.insert_notification.start();
+    notification.bind(1, number);
+    MUSTER_RETURN_IF_ERROR(notification.run());
+  }
   if (job.environment.empty()) return base::ok_status();
   Execution environment = statements_.insert_environment.start();
   environment.bind(1, number);
   environment.bind_blob(2, job.environment);
   return environment.run();
+}
+
+base::Status BatchWriter::add_dependencies(std::int64_t number, const std::vector<model::JobDependency>& after) {
+  for (const model::JobDependency& each : after) {
+    Execution insert = statements_.insert_dependency.start();
+    insert.bind(1, number);
+    insert.bind(2, each.job.str());
+    insert.bind(3, static_cast<std::int64_t>(each.condition));
+    MUSTER_RETURN_IF_ERROR(insert.run());
+  }
+  return base::ok_status();
 }
 
 base::Result<BatchWriter::JobRow> BatchWriter::find(const base::JobId& id) {
@@ -333,6 +364,45 @@ base::Status BatchWriter::apply(const NewHold& hold) {
   if (hold.held_by) update.bind(1, *hold.held_by);
   update.bind(2, job.number);
   return update.run();
+}
+
+base::Status BatchWriter::apply(const NewAfter& after) {
+  MUSTER_ASSIGN_OR_RETURN(const JobRow job, find(after.job));
+  if (job.state != model::JobState::kQueued) {
+    return base::failed_precondition("job {} is {}: it no longer waits", after.job.str(), model::name_of(job.state));
+  }
+  {
+    Execution erase = statements_.delete_dependencies.start();
+    erase.bind(1, job.number);
+    MUSTER_RETURN_IF_ERROR(erase.run());
+  }
+  return add_dependencies(job.number, after.after);
+}
+
+base::Status BatchWriter::apply(const NewTerms& terms) {
+  MUSTER_ASSIGN_OR_RETURN(const JobRow job, find(terms.job));
+  if (model::is_final(job.state)) {
+    return base::failed_precondition("job {} has ended: {}", terms.job.str(), model::name_of(job.state));
+  }
+  if (terms.priority) {
+    Execution update = statements_.set_priority.start();
+    update.bind(1, std::int64_t{*terms.priority});
+    update.bind(2, job.number);
+    MUSTER_RETURN_IF_ERROR(update.run());
+  }
+  if (!terms.spec) return base::ok_status();
+  MUSTER_RETURN_IF_ERROR(check_length(*terms.spec, "spec", terms.job));
+  Execution update = statements_.set_spec.start();
+  update.bind_blob(1, *terms.spec);
+  update.bind(2, job.number);
+  return update.run();
+}
+
+base::Status BatchWriter::apply(const NotifyDone& done) {
+  MUSTER_ASSIGN_OR_RETURN(const JobRow job, find(done.job));
+  Execution erase = statements_.delete_notification.start();
+  erase.bind(1, job.number);
+  return erase.run();
 }
 
 base::Status BatchWriter::apply(const NewRecovery& recovery) {

@@ -44,7 +44,8 @@ class BatchWriter {
     Statement insert_job, insert_spec, insert_environment, find_request;
     Statement find_job, insert_event, count_event, move_job, find_rank, put_rank;
     Statement start_rank, end_rank;
-    Statement set_reason, set_hold, put_recovery, delete_environment, delete_recovery;
+    Statement insert_dependency, delete_dependencies, insert_notification, delete_notification;
+    Statement set_reason, set_hold, set_priority, set_spec, put_recovery, delete_environment, delete_recovery;
     Statement put_host, delete_host, delete_job;
   };
 
@@ -60,12 +61,16 @@ class BatchWriter {
   base::Status apply(const NewEvents& events);
   base::Status apply(const NewReason& reason);
   base::Status apply(const NewHold& hold);
+  base::Status apply(const NewAfter& after);
+  base::Status apply(const NewTerms& terms);
+  base::Status apply(const NotifyDone& done);
   base::Status apply(const NewRecovery& recovery);
   base::Status apply(const StoredHost& host);
   base::Status apply(const ForgetHost& forget);
   base::Status apply(const ForgetJob& forget);
 
   base::Result<JobRow> find(const base::JobId& id);
+  base::Status add_dependencies(std::int64_t number, const std::vector<model::JobDependency>& after);
   base::Status check_free(const NewJob& job);
   base::Status move(const NewEvent& event, const JobRow& job);
   base::Status add_row(const JobRow& job, std::size_t count, base::WallTime time, std::optional<model::JobState> state,

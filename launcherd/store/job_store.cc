@@ -11,7 +11,7 @@ constexpr std::size_t kChangeOverhead = 512;
 struct Bytes {
   std::size_t operator()(const NewJob& job) const {
     return job.name.size() + job.request_id.size() + job.user.size() + job.reason.size() + job.spec.size() +
-           job.environment.size();
+           job.environment.size() + job.after.size() * sizeof(model::JobDependency);
   }
   std::size_t operator()(const NewEvent& event) const {
     return event.message.size() + (event.job_step ? event.job_step->reason.size() : 0) +
@@ -27,6 +27,9 @@ struct Bytes {
   }
   std::size_t operator()(const NewReason& reason) const { return reason.reason.size(); }
   std::size_t operator()(const NewHold& hold) const { return hold.held_by ? hold.held_by->size() : 0; }
+  std::size_t operator()(const NewAfter& after) const { return after.after.size() * sizeof(model::JobDependency); }
+  std::size_t operator()(const NewTerms& terms) const { return terms.spec ? terms.spec->size() : 0; }
+  std::size_t operator()(const NotifyDone&) const { return 0; }
   std::size_t operator()(const NewRecovery& recovery) const { return recovery.content.size(); }
   std::size_t operator()(const StoredHost& host) const { return host.name.size() + host.reason.size(); }
   std::size_t operator()(const ForgetHost& forget) const { return forget.name.size(); }

@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/ids.h"
+#include "model/job_dependency.h"
 #include "model/job_state.h"
 
 namespace muster::launcherd::inline store {
@@ -24,6 +25,12 @@ constexpr std::size_t kLongestBlob = std::size_t{4} << 20;
 // The most events of one NewEvents. A page of events reads a whole row.
 constexpr std::size_t kMostGrouped = 256;
 
+// The place of an element in its array.
+struct ArrayPlace {
+  base::JobId array;
+  int index = 0;
+};
+
 // A new job. Its state is QUEUED.
 struct NewJob {
   base::JobId id;
@@ -33,10 +40,13 @@ struct NewJob {
   int priority = 0;
   std::string user{};  // who submitted it; may be empty
   base::WallTime submitted{};
-  std::optional<std::string> held_by{};  // nullopt if the job may start; see NewHold
-  std::string reason{};                  // why the job waits
-  std::string spec{};                    // everything that the start of the job needs, except the environment
-  std::string environment{};             // secret; deleted when the job is final
+  std::optional<std::string> held_by{};       // nullopt if the job may start; see NewHold
+  std::string reason{};                       // why the job waits
+  std::string spec{};                         // everything that the start of the job needs, except the environment
+  std::string environment{};                  // secret; deleted when the job is final
+  std::vector<model::JobDependency> after{};  // each job at most once; see NewAfter
+  std::optional<ArrayPlace> element{};        // nullopt for a job that is no element of an array
+  bool notifies = false;                      // a command must run when the job has ended; see NotifyDone
 };
 
 // The state into which an event brings its job. The store checks it against model/job_state.h.
@@ -93,6 +103,24 @@ struct NewHold {
   std::optional<std::string> held_by{};  // who holds the job, may be empty; nullopt ends the hold
 };
 
+// Replaces the jobs for which a queued job waits. FAILED_PRECONDITION if the job is not queued.
+struct NewAfter {
+  base::JobId job;
+  std::vector<model::JobDependency> after{};  // each job at most once
+};
+
+// Changes the priority or the spec of a job. FAILED_PRECONDITION if the job is final.
+struct NewTerms {
+  base::JobId job;
+  std::optional<int> priority{};      // nullopt if unchanged
+  std::optional<std::string> spec{};  // nullopt if unchanged
+};
+
+// The command of NewJob::notifies has run.
+struct NotifyDone {
+  base::JobId job;
+};
+
 // The record by which a later launcherd finds this job's agents. A new record replaces the earlier record. Secret;
 // deleted when the job is final.
 struct NewRecovery {
@@ -117,8 +145,8 @@ struct ForgetJob {
   base::JobId job;
 };
 
-using Change =
-    std::variant<NewJob, NewEvent, NewEvents, NewReason, NewHold, NewRecovery, StoredHost, ForgetHost, ForgetJob>;
+using Change = std::variant<NewJob, NewEvent, NewEvents, NewReason, NewHold, NewAfter, NewTerms, NotifyDone,
+                            NewRecovery, StoredHost, ForgetHost, ForgetJob>;
 // The store applies all changes in this order, or none.
 using Batch = std::vector<Change>;
 
@@ -138,6 +166,15 @@ struct StoredJob {
   std::optional<base::WallTime> started{};  // when it last got slots; nullopt if it never got slots
   std::optional<base::WallTime> ended{};
   std::uint64_t last_sequence = 0;
+  std::optional<ArrayPlace> element{};
+};
+
+// An element of an array that has started, or ended without a start.
+struct StoredElement {
+  base::JobId id;
+  int index = 0;
+  model::JobState state{};
+  std::optional<int> exit_code{};
 };
 
 // The fields by which a list of jobs is sorted and filtered. Kept short, because a list may read them of all jobs.

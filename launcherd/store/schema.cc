@@ -76,7 +76,23 @@ constexpr std::string_view kVersion3 = R"sql(
   ALTER TABLE events ADD COLUMN count INTEGER NOT NULL DEFAULT 1;
 )sql";
 
-constexpr std::array kMigrations = {kVersion1, kVersion2, kVersion3};
+// An element of an array has a row once it starts; `array` is the number of its array. No element has two rows.
+// A row of dependencies means that the job still waits for the other one, whose row may be gone. A row of notifications
+// means that the job's command has not run yet.
+constexpr std::string_view kVersion4 = R"sql(
+  ALTER TABLE jobs ADD COLUMN array INTEGER REFERENCES jobs (number) ON DELETE CASCADE;
+  ALTER TABLE jobs ADD COLUMN array_index INTEGER;
+  CREATE UNIQUE INDEX elements ON jobs (array, array_index);
+  CREATE INDEX listed_jobs ON jobs (number) WHERE array IS NULL;
+  CREATE TABLE dependencies (
+    job INTEGER NOT NULL REFERENCES jobs (number) ON DELETE CASCADE,
+    awaited TEXT NOT NULL,
+    condition INTEGER NOT NULL,
+    PRIMARY KEY (job, awaited)) WITHOUT ROWID;
+  CREATE TABLE notifications (job INTEGER PRIMARY KEY REFERENCES jobs (number) ON DELETE CASCADE);
+)sql";
+
+constexpr std::array kMigrations = {kVersion1, kVersion2, kVersion3, kVersion4};
 
 base::Status make_file(const std::string& path) {
   const base::UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));

@@ -39,7 +39,8 @@ base::Result<base::JobId> stored_id(const Execution& row, int column) {
 
 #define MUSTER_JOB_COLUMNS                                                                                          \
   "id, number, request_id, name, priority, state, reason, attempt, exit_code, submitted_us, started_us, ended_us, " \
-  "last_sequence, user, held_by IS NOT NULL, held_by"
+  "last_sequence, user, held_by IS NOT NULL, held_by, "                                                             \
+  "(SELECT id FROM jobs AS whole WHERE whole.number = jobs.array), array_index"
 
 base::Result<StoredJob> job_of(const Execution& row) {
   MUSTER_ASSIGN_OR_RETURN(base::JobId id, stored_id(row, 0));
@@ -63,6 +64,10 @@ base::Result<StoredJob> job_of(const Execution& row) {
   job.last_sequence = static_cast<std::uint64_t>(row.integer(12));
   job.user = row.bytes(13);
   if (row.integer(14) != 0) job.held_by = row.bytes(15);
+  if (const auto index = row.maybe_integer(17)) {
+    MUSTER_ASSIGN_OR_RETURN(base::JobId array, stored_id(row, 16));
+    job.element = ArrayPlace{std::move(array), static_cast<int>(*index)};
+  }
   return job;
 }
 
@@ -177,20 +182,33 @@ base::Result<StoreReader::Statements> StoreReader::prepare(Database& database) {
   static constexpr Row kRows[] = {
       {&Statements::job, "SELECT " MUSTER_JOB_COLUMNS " FROM jobs WHERE id = ?"},
       {&Statements::job_of_number, "SELECT " MUSTER_JOB_COLUMNS " FROM jobs WHERE number = ?"},
-      {&Statements::prefix, "SELECT id FROM jobs WHERE id >= ? AND id < ? ORDER BY id LIMIT 3"},
+      {&Statements::prefix, "SELECT id FROM jobs WHERE id >= ? AND id < ? AND array IS NULL ORDER BY id LIMIT 3"},
       {&Statements::request, "SELECT id FROM jobs WHERE request_id = ?"},
-      {&Statements::all_jobs, "SELECT " MUSTER_JOB_COLUMNS " FROM jobs WHERE number < ? ORDER BY number DESC LIMIT ?"},
+      {&Statements::all_jobs,
+       "SELECT " MUSTER_JOB_COLUMNS " FROM jobs WHERE array IS NULL AND number < ? ORDER BY number DESC LIMIT ?"},
       {&Statements::open_jobs,
-       "SELECT " MUSTER_JOB_COLUMNS " FROM jobs WHERE ended_us IS NULL AND number < ? ORDER BY number DESC LIMIT ?"},
+       "SELECT " MUSTER_JOB_COLUMNS " FROM jobs WHERE ended_us IS NULL AND array IS NULL AND number < ? "
+       "ORDER BY number DESC LIMIT ?"},
       {&Statements::open_jobs_up,
        "SELECT " MUSTER_JOB_COLUMNS " FROM jobs WHERE ended_us IS NULL AND number > ? ORDER BY number LIMIT ?"},
       {&Statements::ended, "SELECT id FROM jobs WHERE ended_us < ? ORDER BY ended_us LIMIT ?"},
-      {&Statements::count_all, "SELECT count(*) FROM jobs"},
-      {&Statements::count_open, "SELECT count(*) FROM jobs WHERE ended_us IS NULL"},
-      {&Statements::all_keys, "SELECT " MUSTER_KEY_COLUMNS " FROM jobs ORDER BY number DESC LIMIT ?"},
+      {&Statements::count_all, "SELECT count(*) FROM jobs WHERE array IS NULL"},
+      {&Statements::count_open, "SELECT count(*) FROM jobs WHERE ended_us IS NULL AND array IS NULL"},
+      {&Statements::all_keys,
+       "SELECT " MUSTER_KEY_COLUMNS " FROM jobs WHERE array IS NULL ORDER BY number DESC LIMIT ?"},
       {&Statements::open_keys,
-       "SELECT " MUSTER_KEY_COLUMNS " FROM jobs WHERE ended_us IS NULL ORDER BY number DESC LIMIT ?"},
+       "SELECT " MUSTER_KEY_COLUMNS " FROM jobs WHERE ended_us IS NULL AND array IS NULL ORDER BY number DESC LIMIT ?"},
       {&Statements::rank_hosts, "SELECT DISTINCT host FROM ranks WHERE job = ? AND attempt = ?"},
+      {&Statements::elements,
+       "SELECT id, array_index, state, exit_code FROM jobs WHERE array = ? AND array_index >= ? "
+       "ORDER BY array_index LIMIT ?"},
+      {&Statements::element_counts, "SELECT state, count(*) FROM jobs WHERE array = ? GROUP BY state ORDER BY state"},
+      {&Statements::element, "SELECT id FROM jobs WHERE array = ? AND array_index = ?"},
+      {&Statements::after, "SELECT awaited, condition FROM dependencies WHERE job = ? ORDER BY awaited"},
+      {&Statements::to_notify,
+       "SELECT " MUSTER_JOB_COLUMNS
+       " FROM jobs WHERE number IN (SELECT job FROM notifications WHERE job > ?) AND ended_us IS NOT NULL "
+       "ORDER BY number LIMIT ?"},
       {&Statements::events,
        "SELECT ?3, position, sequence, time_us, job_state, message, count FROM events WHERE job = ?1 AND sequence > ?2 "
        "ORDER BY sequence LIMIT ?4"},
@@ -271,6 +289,49 @@ base::Result<std::vector<JobKey>> StoreReader::job_keys(Which which) {
   Execution query = (which == Which::kAll ? statements_.all_keys : statements_.open_keys).start();
   query.bind(1, std::int64_t{kMostKeys});
   return collect<JobKey>(query, key_of);
+}
+
+base::Result<std::vector<StoredElement>> StoreReader::elements(const base::JobId& array, int first, int limit) {
+  MUSTER_ASSIGN_OR_RETURN(const std::int64_t number, number_of(array));
+  Execution query = statements_.elements.start();
+  query.bind(1, number);
+  query.bind(2, std::int64_t{first});
+  query.bind(3, bounded(limit));
+  return collect<StoredElement>(query, [](const Execution& row) -> base::Result<StoredElement> {
+    MUSTER_ASSIGN_OR_RETURN(base::JobId id, stored_id(row, 0));
+    const auto state = model::job_state_of(row.integer(2));
+    if (!state) {
+      return base::data_loss("job {}: stored state {} is invalid; restore a copy of the job store", id.str(),
+                             row.integer(2));
+    }
+    StoredElement element{.id = std::move(id), .index = static_cast<int>(row.integer(1)), .state = *state};
+    if (const auto code = row.maybe_integer(3)) element.exit_code = static_cast<int>(*code);
+    return element;
+  });
+}
+
+base::Result<std::vector<std::pair<model::JobState, std::int64_t>>> StoreReader::element_counts(
+    const base::JobId& array) {
+  using Count = std::pair<model::JobState, std::int64_t>;
+  MUSTER_ASSIGN_OR_RETURN(const std::int64_t number, number_of(array));
+  Execution query = statements_.element_counts.start();
+  query.bind(1, number);
+  return collect<Count>(query, [&](const Execution& row) -> base::Result<Count> {
+    const auto state = model::job_state_of(row.integer(0));
+    if (state) return Count(*state, row.integer(1));
+    return base::data_loss("job {}: an element has the invalid state {}; restore a copy of the job store", array.str(),
+                           row.integer(0));
+  });
+}
+
+base::Result<base::JobId> StoreReader::element(const base::JobId& array, int index) {
+  MUSTER_ASSIGN_OR_RETURN(const std::int64_t number, number_of(array));
+  Execution query = statements_.element.start();
+  query.bind(1, number);
+  query.bind(2, std::int64_t{index});
+  MUSTER_ASSIGN_OR_RETURN(const bool found, query.next());
+  if (found) return stored_id(query, 0);
+  return base::not_found("element {} of job {} has not started", index, array.str());
 }
 
 base::Result<StoredJob> StoreReader::job_of_number(std::int64_t number) {
@@ -358,6 +419,24 @@ base::Result<std::vector<StoredHost>> StoreReader::hosts() {
                       .reason = row.bytes(3),
                       .changed = time_of(row.integer(4))};
   });
+}
+
+base::Result<std::vector<model::JobDependency>> StoreReader::after(const base::JobId& id) {
+  MUSTER_ASSIGN_OR_RETURN(const std::int64_t number, number_of(id));
+  Execution query = statements_.after.start();
+  query.bind(1, number);
+  return collect<model::JobDependency>(query, [](const Execution& row) -> base::Result<model::JobDependency> {
+    MUSTER_ASSIGN_OR_RETURN(base::JobId awaited, stored_id(row, 0));
+    const bool is_any = row.integer(1) == static_cast<std::int64_t>(model::AfterEnd::kAny);
+    return model::JobDependency{std::move(awaited), is_any ? model::AfterEnd::kAny : model::AfterEnd::kOk};
+  });
+}
+
+base::Result<std::vector<StoredJob>> StoreReader::to_notify(std::int64_t above, int limit) {
+  Execution query = statements_.to_notify.start();
+  query.bind(1, above);
+  query.bind(2, bounded(limit));
+  return collect<StoredJob>(query, job_of);
 }
 
 base::Result<std::string> StoreReader::content(const Statement& statement, const base::JobId& id) {

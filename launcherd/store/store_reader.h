@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
@@ -32,16 +33,22 @@ class StoreReader {
   // Returns the only job whose id begins with `prefix`. INVALID_ARGUMENT if several do; the message names some.
   base::Result<base::JobId> job_by_prefix(std::string_view prefix);
   base::Result<base::JobId> job_of_request(std::string_view request_id);
-  // Returns the newest jobs first. A job that is submitted between two pages appears on no later page. No job appears
-  // twice.
+  // Returns the newest jobs first, without elements of arrays, as all lists here. A job that is submitted between two
+  // pages appears on no later page. No job appears twice.
   base::Result<JobPage> jobs(Which which, int limit, std::string_view page_token);
   base::Result<std::int64_t> count(Which which);
   // Returns all jobs, the newest first. At most kMostKeys, so that the result has a limit.
   base::Result<std::vector<JobKey>> job_keys(Which which);
+  // Returns stored elements of an array by their indexes, from `first` on.
+  base::Result<std::vector<StoredElement>> elements(const base::JobId& array, int first, int limit);
+  // Returns how many stored elements of an array have which state.
+  base::Result<std::vector<std::pair<model::JobState, std::int64_t>>> element_counts(const base::JobId& array);
+  // NOT_FOUND: the element is not stored.
+  base::Result<base::JobId> element(const base::JobId& array, int index);
   base::Result<StoredJob> job_of_number(std::int64_t number);
   // Returns each host once that has ranks of this attempt.
   base::Result<std::vector<std::string>> rank_hosts(std::int64_t number, int attempt);
-  // Returns the oldest jobs first, with a number above `after`.
+  // Returns the oldest jobs first, with a number above `after`. Includes elements of arrays.
   base::Result<std::vector<StoredJob>> open_jobs(std::int64_t after, int limit);
   // Returns jobs that ended before `time`, the earliest first. For retention.
   base::Result<std::vector<base::JobId>> ended_before(base::WallTime time, int limit);
@@ -57,6 +64,12 @@ class StoreReader {
   base::Result<std::vector<StoredRank>> ranks(const base::JobId& id, int attempt, int first, int limit);
   base::Result<std::vector<StoredHost>> hosts();  // by name
 
+  // Returns the jobs for which a job still waits, by their ids. Each of them may be unknown by now.
+  base::Result<std::vector<model::JobDependency>> after(const base::JobId& id);
+  // Returns ended jobs whose commands have not run yet (NewJob::notifies), the oldest first, with a number above
+  // `above`.
+  base::Result<std::vector<StoredJob>> to_notify(std::int64_t above, int limit);
+
   base::Result<std::string> spec(const base::JobId& id);
   // Both return secrets, so use them only to start and recover jobs. Empty if none exist or the job has ended.
   base::Result<std::string> environment(const base::JobId& id);
@@ -66,6 +79,7 @@ class StoreReader {
   struct Statements {
     Statement job, job_of_number, prefix, request, all_jobs, open_jobs, open_jobs_up, ended;
     Statement count_all, count_open, all_keys, open_keys, rank_hosts;
+    Statement after, to_notify, elements, element_counts, element;
     Statement events, all_events, ranks, rank_count, hosts, spec, environment, recovery;
   };
 

@@ -94,6 +94,7 @@ def launcherd(stubs, tmp_path):
             one.line_with("serving")
         return one
 
+    start.started = started
     yield start
     for one in started:
         if one.process.poll() is not None:

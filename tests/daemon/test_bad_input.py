@@ -4,7 +4,7 @@ import random
 import grpc
 import pytest
 
-UNARY = ["Submit", "GetJob", "ListJobs", "Kill", "Signal", "ListHosts", "DrainHost", "ResumeHost", "GetCapabilities"]
+UNARY = ["Submit", "GetJob", "ListJobs", "ListElements", "UpdateJob", "Kill", "Signal", "ListHosts", "DrainHost", "ResumeHost", "GetCapabilities"]
 STREAMS = ["Watch", "Logs", "Stacks", "Cleanup"]
 REFUSALS = {grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.NOT_FOUND, grpc.StatusCode.FAILED_PRECONDITION,
             grpc.StatusCode.OUT_OF_RANGE, grpc.StatusCode.INTERNAL, grpc.StatusCode.RESOURCE_EXHAUSTED}
@@ -37,8 +37,9 @@ def test_random_bytes(api, call):
     assert is_alive(api)
 
 
-@pytest.mark.parametrize("call", ["GetJob", "Kill", "Signal", "Watch", "Logs", "Stacks"])
-@pytest.mark.parametrize("job", ["", "aaaaaaaa", "zzz", "A" * 8, "a" * 100_000, "../..", "%s%n", "a' OR 1=1"])
+@pytest.mark.parametrize("call", ["GetJob", "ListElements", "UpdateJob", "Kill", "Signal", "Watch", "Logs", "Stacks"])
+@pytest.mark.parametrize("job", ["", "aaaaaaaa", "zzz", "A" * 8, "a" * 100_000, "../..", "%s%n", "a' OR 1=1",
+                                 "aaaaaaaa[0]", "[0]", "a[-1]"])
 def test_no_such_job(api, call, job):
     message = getattr(api.stubs.launcher, f"{call}Request")(job=job)
     assert ask(api, call, message.SerializeToString()) in (grpc.StatusCode.NOT_FOUND, grpc.StatusCode.INVALID_ARGUMENT)

@@ -91,6 +91,8 @@ def test_a_role_allows_what_it_says(stubs, authority, address, role, may):
              code_of(api.api.Submit, api.request(["true"])),
              code_of(api.api.ResumeHost, launcher.ResumeHostRequest(host="localhost"))]
     assert codes == [grpc.StatusCode.OK] * may + [grpc.StatusCode.PERMISSION_DENIED] * (3 - may)
+    notifies = code_of(api.api.Submit, api.request(["true"], request_notify=b"true"))
+    assert notifies == (grpc.StatusCode.OK if may == 3 else grpc.StatusCode.PERMISSION_DENIED), "it runs beside the keys"
     watched = code_of(lambda request, timeout: list(api.api.Watch(request, timeout=timeout)),
                       launcher.WatchRequest(job="aaaaaaaa"))
     assert watched == (grpc.StatusCode.NOT_FOUND if may else grpc.StatusCode.PERMISSION_DENIED)

@@ -122,3 +122,25 @@ def test_the_hostfile_is_read_again(launcherd, tmp_path):
     hostfile.write_text("-oBad\n")
     daemon.process.send_signal(1)
     daemon.line_with("the hosts were not changed")
+
+
+def test_fair_use_lets_those_go_first_who_use_less(launcherd, tmp_path):
+    api = launcherd("--fair-use", "label:who", slots=2).client()
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+
+    def submit(who, *command):
+        return api.submit(command, request_labels=[{"name": "who", "value": who}], on_exit="ON_EXIT_WAIT")
+
+    long = submit("ann", "cat", str(fifo))
+    blocker = submit("bob", "sleep", "1000")
+    for job in (long, blocker):
+        api.until(job, "RUNNING")
+    anns = [submit("ann", "true") for _ in range(2)]
+    bobs = [submit("bob", "true") for _ in range(2)]
+    api.kill(blocker)
+    for job in [*anns, *bobs]:
+        assert api.wait(job).exit_code == 0
+    assert max(started(api, job) for job in bobs) < min(started(api, job) for job in anns)
+    os.close(os.open(fifo, os.O_WRONLY))
+    assert api.wait(long).exit_code == 0

@@ -47,6 +47,12 @@ export function textOf(event) {
     const late = event.late_host;
     return ["bad", `${late.host} was late in ${late.late} of ${late.operations} collective operations`];
   }
+  if (event.element_changed) {
+    const changed = event.element_changed;
+    const code = changed.exit_code === undefined ? "" : `, exit code ${changed.exit_code}`;
+    return [changed.exit_code ? "bad" : "", `element ${changed.index}: ${changed.state.replace("JOB_STATE_", "")}${code}`];
+  }
+  if (event.notify_failed) return ["bad", `its --notify command failed: ${event.notify_failed.reason}`];
   if (event.job_ended) return [event.job_ended.exit_code ? "bad" : "", `ended with exit code ${event.job_ended.exit_code}`];
   return ["", "an event of a newer launcherd"];
 }

@@ -59,12 +59,19 @@ TEST(EventLine, GoldenLines) {
        R"("hosts_left_out":{"hosts":["n7","n8"],"reasons":["no answer","refused"]})"},
       {model::LateHost{.host = "n5", .late = 3, .operations = 4, .median = std::chrono::microseconds(5)},
        R"("late_host":{"host":"n5","late":"3","operations":"4","median_us":"5"})"},
+      {model::ElementChanged{.index = 17, .state = model::JobState::kFailed, .exit_code = 0},
+       R"("element_changed":{"index":17,"state":"JOB_STATE_FAILED","exit_code":0})"},
+      {model::ElementChanged{.index = 17}, R"("element_changed":{"index":17,"state":"JOB_STATE_STARTING"})"},
+      {model::NotifyFailed{"exit code 3"}, R"("notify_failed":{"reason":"exit code 3"})"},
       {model::JobStateChanged{model::JobState::kQueued, "waits"},
        R"("job_state_changed":{"state":"JOB_STATE_QUEUED","reason":"waits"})"},
       {model::JobEnded{"abcdefgh", 137, 1, {ended()}, {"last words"}, 2, {"n2"}},
        fmt::format(R"("job_ended":{{"job_id":"abcdefgh","exit_code":137,"root_cause_rank":1,"ends":[{}],)"
                    R"("stderr_tail":["last words"],"strays_killed":2,"unclean_hosts":["n2"],"alike_ranks":[]}})",
                    kRankEnd)},
+      {model::JobEnded{"abcdefgh", 93, -1, {}, {}, 0, {}, {}, false},
+       R"("job_ended":{"job_id":"abcdefgh","exit_code":93,"root_cause_rank":-1,"ends":[],"stderr_tail":[],)"
+       R"("strays_killed":0,"unclean_hosts":[],"alike_ranks":[],"retryable":false})"},
   };
   for (const auto& [event, body] : table) {
     EXPECT_EQ(event_line(event, 7, kTime), fmt::format(R"({{"sequence":"7",{},"time":"2026-06-20T17:05:53.000042Z"}})"

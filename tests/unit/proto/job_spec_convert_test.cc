@@ -239,6 +239,51 @@ TEST(JobSpecConvert, AMistakeIsNamedByItsField) {
   }
 }
 
+TEST(JobSpecConvert, ThePlaceInTheQueueIsRead) {
+  v1::SubmitRequest request = plain_request();
+  request.add_after()->set_job("k7");
+  request.add_after()->set_job("abcdefgh");
+  request.mutable_after(1)->set_condition(v1::DEPENDENCY_CONDITION_ANY);
+  request.set_notify("mail me");
+  request.mutable_array()->add_elements()->set_last(9);
+  request.mutable_array()->set_most_at_once(4);
+  const auto submission = submission_of(request);
+  ASSERT_TRUE(submission.ok()) << submission.status();
+  ASSERT_EQ(submission->after.size(), 2u);
+  EXPECT_EQ(submission->after[0].condition, model::AfterEnd::kOk);
+  EXPECT_EQ(submission->after[1].condition, model::AfterEnd::kAny);
+  EXPECT_EQ(submission->notify, "mail me");
+  EXPECT_EQ(submission->array, (model::ArraySpec{{{0, 9}}, 4}));
+  EXPECT_FALSE(submission_of(plain_request())->array);
+  const v1::JobDependency sent = to_proto(model::JobDependency{*base::JobId::parse("abcdefgh"), model::AfterEnd::kAny});
+  EXPECT_EQ(sent.job(), "abcdefgh");
+  EXPECT_EQ(sent.condition(), v1::DEPENDENCY_CONDITION_ANY);
+}
+
+TEST(JobSpecConvert, AMistakeAboutTheQueueIsNamedByItsField) {
+  const auto refused = [](const std::function<void(v1::SubmitRequest&)>& change) {
+    v1::SubmitRequest request = plain_request();
+    change(request);
+    const auto submission = submission_of(request);
+    EXPECT_EQ(submission.status().code(), Code::kInvalidArgument);
+    return submission.status().message();
+  };
+  EXPECT_THAT(refused([](auto& request) { request.add_after(); }), StartsWith("after.job: "));
+  EXPECT_THAT(refused([](auto& request) { request.add_after()->set_job("too long a name"); }),
+              StartsWith("after.job: "));
+  EXPECT_THAT(refused([](auto& request) {
+                request.add_after()->set_job("k7");
+                request.mutable_after(0)->set_condition(static_cast<v1::DependencyCondition>(9));
+              }),
+              StartsWith("after.condition: "));
+  EXPECT_THAT(refused([](auto& request) {
+                for (int i = 0; i < 257; ++i) request.add_after()->set_job("k7");
+              }),
+              StartsWith("after: "));
+  EXPECT_THAT(refused([](auto& request) { request.set_notify(std::string(4097, 'a')); }), StartsWith("notify: "));
+  EXPECT_THAT(refused([](auto& request) { request.mutable_array(); }), StartsWith("array: "));
+}
+
 TEST(JobSpecConvert, ManyLabelsAreTooMany) {
   v1::SubmitRequest request = plain_request();
   for (int i = 0; i < 65; ++i) request.add_labels()->set_name("a");

@@ -44,6 +44,18 @@ TEST(LauncherdOptions, WhereItServes) {
   EXPECT_EQ(parsed.options.request.job.placement.hosts.at(0).slots, 4);
 }
 
+TEST(LauncherdOptions, FairUseIsByUserOrByLabel) {
+  EXPECT_FALSE(parse({}).fair_use.is_on);
+  EXPECT_FALSE(parse({"--fair-use", "off"}).fair_use.is_on);
+  EXPECT_TRUE(parse({"--fair-use", "user"}).fair_use.is_on);
+  EXPECT_EQ(parse({"--fair-use", "user"}).fair_use.label, "");
+  EXPECT_EQ(parse({"--fair-use", "label:project"}).fair_use.label, "project");
+  for (const char* const wrong : {"label:", "users"}) {
+    EXPECT_THAT(parse({"--fair-use", wrong}).text,
+                HasSubstr(fmt::format("--fair-use: must be off, user or label:NAME, not '{}'", wrong)));
+  }
+}
+
 TEST(LauncherdOptions, ComeFromFilesAndVariablesToo) {
   const testing_support::TempDir directory;
   const std::string file = directory.write("c.yaml",

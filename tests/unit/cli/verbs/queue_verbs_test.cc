@@ -1,5 +1,5 @@
-// Tests the command lines that hold, release and rerun refuse. tests/e2e/test_74_hold_rerun.py tests the verbs with a
-// launcherd.
+// Tests the command lines that hold, release, update and rerun refuse. tests/e2e/test_74_hold_rerun.py tests the verbs
+// with a launcherd.
 #include "cli/verbs/queue_verbs.h"
 
 #include <gmock/gmock.h>
@@ -26,6 +26,20 @@ TEST(QueueVerbs, NeedAJob) {
   EXPECT_THAT(mistake(run_hold, "hold", {}), HasSubstr("muster hold: which job?"));
   EXPECT_THAT(mistake(run_release, "release", {}), HasSubstr("muster release: which job?"));
   EXPECT_THAT(mistake(run_rerun, "rerun", {}), HasSubstr("muster rerun: which job?"));
+  EXPECT_THAT(mistake(run_update, "update", {"--priority", "1"}), HasSubstr("muster update: which job?"));
+}
+
+TEST(QueueVerbs, UpdateSaysWhatChanges) {
+  const auto refused = [](std::vector<std::string> words) {
+    words.push_back("k7");
+    return mistake(run_update, "update", words);
+  };
+  EXPECT_THAT(refused({}), HasSubstr("nothing is to change: give --priority, --deadline or --after"));
+  EXPECT_THAT(refused({"--priority", "high"}), HasSubstr("--priority must be a whole number, not 'high'"));
+  EXPECT_THAT(refused({"--deadline", "soon"}), HasSubstr("--deadline: 'soon' is no time"));
+  EXPECT_THAT(refused({"--after", "m3:never"}), HasSubstr("--after: unknown condition 'never'"));
+  EXPECT_THAT(refused({"--after", "m3", "--no-after"}), HasSubstr("--after or --no-after, not both"));
+  EXPECT_THAT(refused({"--deadline", "2h", "--no-deadline"}), HasSubstr("--deadline or --no-deadline, not both"));
 }
 
 TEST(QueueVerbs, RerunTakesOneJob) {
@@ -39,7 +53,7 @@ TEST(QueueVerbs, UnknownOptionsAreRefused) {
 
 TEST(QueueVerbs, HelpNeedsNoLauncherd) {
   const std::vector<std::pair<Verb, std::string>> verbs = {
-      {run_hold, "hold"}, {run_release, "release"}, {run_rerun, "rerun"}};
+      {run_hold, "hold"}, {run_release, "release"}, {run_update, "update"}, {run_rerun, "rerun"}};
   for (const auto& [run, name] : verbs) {
     testing::internal::CaptureStdout();
     EXPECT_EQ(run(name, {"--help"}), 0);

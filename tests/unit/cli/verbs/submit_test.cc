@@ -57,6 +57,21 @@ TEST(Submit, WhatItsOwnOptionsSay) {
   EXPECT_EQ(made.retention().seconds(), 3600);
 }
 
+TEST(Submit, TheJobsPlaceInTheQueue) {
+  const v1::SubmitRequest made =
+      request({"--after", "night", "--after", "k7:any", "--array", "0-99%4", "--notify", "mail me", "true"});
+  ASSERT_EQ(made.after_size(), 2);
+  EXPECT_EQ(made.after(0).job(), "night");
+  EXPECT_EQ(made.after(1).condition(), v1::DEPENDENCY_CONDITION_ANY);
+  EXPECT_EQ(made.array().elements(0).last(), 99);
+  EXPECT_EQ(made.array().most_at_once(), 4);
+  EXPECT_EQ(made.notify(), "mail me");
+  EXPECT_FALSE(request({"true"}).has_array());
+  EXPECT_EQ(parse({"--array", "9-0", "true"}).text, "muster submit: --array: the range 9-0 descends\n");
+  EXPECT_EQ(parse({"--after", "k7:never", "true"}).text,
+            "muster submit: --after: unknown condition 'never' after 'k7'; use ok or any\n");
+}
+
 TEST(Submit, PrintsTheIdOrAMessage) {
   EXPECT_EQ(submit_answer("k7", false), "k7\n");
   EXPECT_EQ(submit_answer("k7", true), "{\"job_id\":\"k7\"}\n");

@@ -56,6 +56,25 @@ TEST(JobTable, Jobs) {
             "abcdefgh  RUNNING          2      1/2     2 min 5 s  python3 'train me.py' '\\x1b[1m'\n");
 }
 
+TEST(JobTable, TheHeadHasTheJobsPlaceInTheQueue) {
+  v1::Job job = job_of_two();
+  job.mutable_array()->add_elements()->set_last(9);
+  job.mutable_array()->set_waiting(10);
+  job.mutable_deadline()->set_seconds(kStart + 100);
+  job.mutable_expected_start()->set_seconds(kStart + 50);
+  const std::string text = format_job_head(job, after(std::chrono::seconds(0)));
+  EXPECT_NE(text.find("\narray: 0-9: 10 wait\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("\ndeadline: " + format_local_time(after(std::chrono::seconds(100))) + "\n"), std::string::npos);
+  EXPECT_NE(text.find("\nexpected start: " + format_local_time(after(std::chrono::seconds(50))) + "\n"),
+            std::string::npos);
+  EXPECT_EQ(text.find("retryable"), std::string::npos);
+  job.set_retryable(true);
+  EXPECT_EQ(format_job_head(job, after(std::chrono::seconds(0))), text);
+  job.set_retryable(false);
+  EXPECT_NE(format_job_head(job, after(std::chrono::seconds(0))).find("\nretryable: no, a rank exited with 93\n"),
+            std::string::npos);
+}
+
 TEST(JobTable, WhatRanksMayUseIsShownWhenItIsKnown) {
   v1::Job job = job_of_two();
   v1::RankBinding& first = *job.mutable_ranks(0)->mutable_binding();

@@ -156,7 +156,7 @@ TEST_F(JobManagerTest, MoreGpusThanCanBeStoredAreRefusedTheSame) {
   std::optional<base::Result<v1::SubmitResponse>> answer;
   const auto ask = [&] {
     admission.submit(
-        request_of(kHosts), "ann", hosts, [](const JobAdmission::Admitted&) {},
+        request_of(kHosts), "ann", hosts, {}, [](const JobAdmission::Admitted&) {},
         [&](base::Result<v1::SubmitResponse> got) {
           answer = std::move(got);
           count();

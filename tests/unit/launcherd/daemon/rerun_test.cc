@@ -43,6 +43,7 @@ class RerunTest : public ::testing::Test {
     v1::StoredEnvironment environment;
     *environment.mutable_environment() = request.environment();
     NewJob job = new_job(id, request.request_id());
+    job.priority = request.priority();
     job.spec = spec.SerializeAsString();
     job.environment = environment.SerializeAsString();
     ASSERT_TRUE(testing_store::commit(writer_, {job}).ok());
@@ -65,6 +66,29 @@ TEST_F(RerunTest, TheRequestIsThatOfTheJob) {
   expected.clear_held();
   EXPECT_EQ(whole->SerializeAsString(), expected.SerializeAsString());
   EXPECT_EQ(read_rerun(reader_, job_id("zzzzzzzz"), "").status().code(), Code::kNotFound);
+}
+
+TEST_F(RerunTest, TheTermsAreThoseOfTheLastUpdate) {
+  v1::SubmitRequest request = request_of("first");
+  request.mutable_spec()->mutable_deadline()->set_seconds(5);
+  request.add_after()->set_job("zzzzzzzz");
+  add("aaaaaaaa", request);
+  v1::StoredSpec spec;
+  *spec.mutable_request() = proto::without_values(request);
+  spec.mutable_deadline()->mutable_time()->set_seconds(6);
+  const auto update = [&](const v1::StoredSpec& to) {
+    const NewTerms terms{.job = job_id("aaaaaaaa"), .priority = 9, .spec = to.SerializeAsString()};
+    ASSERT_TRUE(testing_store::commit(writer_, {terms}).ok());
+  };
+  update(spec);
+  auto rerun = read_rerun(reader_, job_id("aaaaaaaa"), "");
+  ASSERT_TRUE(rerun.ok()) << rerun.status();
+  EXPECT_EQ(rerun->request.priority(), 9);
+  EXPECT_EQ(rerun->request.spec().deadline().seconds(), 6);
+  EXPECT_TRUE(rerun->request.after().empty()) << "a rerun waits for no job";
+  spec.mutable_deadline()->clear_time();
+  update(spec);
+  EXPECT_FALSE(read_rerun(reader_, job_id("aaaaaaaa"), "")->request.spec().has_deadline());
 }
 
 TEST_F(RerunTest, AnEndedJobHasNoStoredEnvironment) {

@@ -53,6 +53,65 @@ TEST(JobQueue, HigherPrioritiesGoFirstThenTheEarlier) {
   EXPECT_EQ(queue.size(), 1u);
 }
 
+TEST(JobQueue, StartsACopyForEachElement) {
+  JobQueue queue;
+  queue.add(id(0), {.number = 0, .copies = 3}, need(1));
+  queue.add(id(1), 0, 1, need(1));
+  std::vector<SlotHost> hosts = {host("n1", 2)};
+  EXPECT_THAT(names(queue.start(hosts)), ElementsAre("a", "a")) << "its copies go before the later job";
+  EXPECT_TRUE(queue.set_copies(id(0), 2));
+  queue.hold(id(0));
+  EXPECT_TRUE(queue.set_copies(id(0), 1)) << "while it is held";
+  queue.release(id(0));
+  hosts = {host("n1", 4)};
+  EXPECT_THAT(names(queue.start(hosts)), ElementsAre("a", "b"));
+  EXPECT_FALSE(queue.set_copies(id(0), 2));
+  EXPECT_EQ(queue.size(), 0u);
+}
+
+TEST(JobQueue, APriorityCanChange) {
+  JobQueue queue;
+  queue.add(id(0), 0, 0, need(1));
+  queue.add(id(1), 0, 1, need(1));
+  queue.add(id(2), 0, 2, need(1));
+  EXPECT_TRUE(queue.set_priority(id(2), 5));
+  queue.hold(id(1));
+  EXPECT_TRUE(queue.set_priority(id(1), 3)) << "while it is held";
+  queue.release(id(1));
+  EXPECT_FALSE(queue.set_priority(id(7), 3));
+  std::vector<SlotHost> hosts = {host("n1", 3)};
+  EXPECT_THAT(names(queue.start(hosts)), ElementsAre("c", "b", "a"));
+}
+
+TEST(JobQueue, FairUseFavoursTheGroupThatUsesLess) {
+  JobQueue queue;
+  queue.use_fairly();
+  for (int number = 0; number < 4; ++number) {
+    queue.add(id(number), {.number = static_cast<std::uint64_t>(number), .group = "ann"}, need(1));
+  }
+  for (int number = 4; number < 7; ++number) {
+    queue.add(id(number), {.number = static_cast<std::uint64_t>(number), .group = "bob"}, need(1));
+  }
+  queue.add(id(7), {.priority = 1, .number = 7, .group = "ann"}, need(1));
+  std::vector<SlotHost> hosts = {host("n1", 4)};
+  EXPECT_THAT(names(queue.start(hosts)), ElementsAre("h", "e", "a", "f")) << "the priority goes first";
+  queue.count_use("ann", -2);
+  hosts = {host("n1", 2)};
+  EXPECT_THAT(names(queue.start(hosts)), ElementsAre("b", "c")) << "bob uses two slots";
+  queue.count_use("bob", -2);
+  hosts = {host("n1", 2)};
+  EXPECT_THAT(names(queue.start(hosts)), ElementsAre("g", "d"));
+}
+
+TEST(JobQueue, WithoutFairUseGroupsDoNotMatter) {
+  JobQueue queue;
+  queue.add(id(0), {.number = 0, .group = "ann"}, need(1));
+  queue.add(id(1), {.number = 1, .group = "ann"}, need(1));
+  queue.add(id(2), {.number = 2, .group = "bob"}, need(1));
+  std::vector<SlotHost> hosts = {host("n1", 2)};
+  EXPECT_THAT(names(queue.start(hosts)), ElementsAre("a", "b"));
+}
+
 TEST(JobQueue, WhatFitsStartsWhileTheHeadWaits) {
   JobQueue queue;
   queue.add(id(0), 0, 0, need(4));

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "model/exit_code.h"
+
 namespace muster::launcherd::job_record_test {
 namespace {
 
@@ -44,6 +46,26 @@ TEST_F(JobRecordTest, HasANameForPeople) {
   EXPECT_EQ(all().name(), "");
   record_.set_name("night\xff");
   EXPECT_EQ(all().name(), "night\xef\xbf\xbd");
+}
+
+TEST_F(JobRecordTest, SaysWhetherTheJobMayStartAgain) {
+  JobOutcome outcome;
+  outcome.exit_code = 3;
+  outcome.root = 0;
+  outcome.ends = {ended(0, 3), ended(1, 0)};
+  EXPECT_EQ(ended_event("abcdefgh", outcome).is_retryable, true);
+  outcome.ends[1].exit_code = model::kNeverAgain;
+  EXPECT_EQ(ended_event("abcdefgh", outcome).is_retryable, false) << "another rank asked";
+  outcome.ends[1].exit_code = 0;
+  outcome.cause = StopCause::kTerminate;
+  EXPECT_EQ(ended_event("abcdefgh", outcome).is_retryable, std::nullopt) << "a user ended it";
+  outcome = {};
+  EXPECT_EQ(ended_event("abcdefgh", outcome).is_retryable, std::nullopt);
+  outcome.exit_code = 125;
+  outcome.cause = StopCause::kHostFailed;
+  EXPECT_EQ(ended_event("abcdefgh", outcome).is_retryable, std::nullopt) << "it did not start";
+  outcome.ends = {ended(0, 0)};
+  EXPECT_EQ(ended_event("abcdefgh", outcome).is_retryable, true) << "a host was lost";
 }
 
 TEST_F(JobRecordTest, BeginsWithEveryRankWaiting) {

@@ -14,14 +14,20 @@ namespace {
 
 using launcherd::ForgetHost;
 using launcherd::ForgetJob;
+using launcherd::NewAfter;
 using launcherd::NewEvents;
 using launcherd::NewHold;
 using launcherd::NewReason;
 using launcherd::NewRecovery;
+using launcherd::NewTerms;
 using launcherd::RankStep;
 using launcherd::StoredHost;
 using launcherd::StoreReader;
+using model::AfterEnd;
+using model::JobDependency;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 class BatchWriterTest : public ::testing::Test {
  protected:
@@ -59,6 +65,86 @@ TEST_F(BatchWriterTest, ABatchIsThereAsAWholeOrNotAtAll) {
   // The next event gets the number that the lost event would have had.
   ASSERT_EQ(put({plain_event("aaaaaaaa", "three")}), Code::kOk);
   EXPECT_EQ(reader_.events(job_id("aaaaaaaa"), 1, 10)->at(0).sequence, 2u);
+}
+
+TEST_F(BatchWriterTest, AJobWaitsForOthersUntilTheyAreTakenAway) {
+  NewJob job = new_job("bbbbbbbb");
+  job.after = {{job_id("zzzzzzzz"), AfterEnd::kAny}, {job_id("aaaaaaaa"), AfterEnd::kOk}};
+  ASSERT_EQ(put({new_job("aaaaaaaa"), job}), Code::kOk);
+  EXPECT_THAT(*reader_.after(job_id("bbbbbbbb")), ElementsAre(JobDependency{job_id("aaaaaaaa"), AfterEnd::kOk},
+                                                              JobDependency{job_id("zzzzzzzz"), AfterEnd::kAny}));
+  EXPECT_THAT(*reader_.after(job_id("aaaaaaaa")), IsEmpty());
+  ASSERT_EQ(put({NewAfter{job_id("bbbbbbbb"), {{job_id("cccccccc"), AfterEnd::kOk}}}}), Code::kOk);
+  EXPECT_THAT(*reader_.after(job_id("bbbbbbbb")), ElementsAre(JobDependency{job_id("cccccccc"), AfterEnd::kOk}));
+  ASSERT_EQ(put({step("bbbbbbbb", JobState::kStarting)}), Code::kOk);
+  EXPECT_EQ(put({NewAfter{job_id("bbbbbbbb"), {}}}), Code::kFailedPrecondition);
+  EXPECT_EQ(reader_.after(job_id("zzzzzzzz")).status().code(), Code::kNotFound);
+}
+
+TEST_F(BatchWriterTest, TheTermsOfAnOpenJobCanChange) {
+  bring("aaaaaaaa", JobState::kRunning);
+  ASSERT_EQ(put({NewTerms{.job = job_id("aaaaaaaa"), .priority = -7}}), Code::kOk);
+  EXPECT_EQ(reader_.job(job_id("aaaaaaaa"))->priority, -7);
+  EXPECT_EQ(*reader_.spec(job_id("aaaaaaaa")), "spec of aaaaaaaa");
+  ASSERT_EQ(put({NewTerms{.job = job_id("aaaaaaaa"), .spec = "other"}}), Code::kOk);
+  EXPECT_EQ(*reader_.spec(job_id("aaaaaaaa")), "other");
+  EXPECT_EQ(reader_.job(job_id("aaaaaaaa"))->priority, -7);
+  bring("bbbbbbbb", JobState::kFailed);
+  EXPECT_EQ(put({NewTerms{.job = job_id("bbbbbbbb"), .priority = 1}}), Code::kFailedPrecondition);
+}
+
+TEST_F(BatchWriterTest, ACommandMustRunUntilItHasRun) {
+  NewJob first = new_job("aaaaaaaa");
+  NewJob second = new_job("bbbbbbbb");
+  first.notifies = second.notifies = true;
+  ASSERT_EQ(put({first, second, new_job("cccccccc"), step("cccccccc", JobState::kFailed)}), Code::kOk);
+  EXPECT_THAT(*reader_.to_notify(0, 10), IsEmpty()) << "they have not ended";
+  ASSERT_EQ(put({step("aaaaaaaa", JobState::kFailed), step("bbbbbbbb", JobState::kKilled)}), Code::kOk);
+  const auto all = reader_.to_notify(0, 10);
+  ASSERT_EQ(all->size(), 2u);
+  EXPECT_EQ(all->at(0).id, job_id("aaaaaaaa"));
+  EXPECT_EQ(reader_.to_notify(all->at(0).number, 10)->size(), 1u);
+  ASSERT_EQ(put({launcherd::NotifyDone{job_id("aaaaaaaa")}}), Code::kOk);
+  EXPECT_EQ(reader_.to_notify(0, 10)->size(), 1u);
+  ASSERT_EQ(put({ForgetJob{job_id("bbbbbbbb")}}), Code::kOk);
+  EXPECT_THAT(*reader_.to_notify(0, 10), IsEmpty());
+}
+
+NewJob element_of(const std::string& array, int index, const std::string& id) {
+  NewJob element = new_job(id);
+  element.element = launcherd::ArrayPlace{job_id(array), index};
+  return element;
+}
+
+TEST_F(BatchWriterTest, AnElementIsStoredOnceAndOnNoList) {
+  ASSERT_EQ(put({new_job("aaaaaaaa"), element_of("aaaaaaaa", 7, "bbbbbbbb"), element_of("aaaaaaaa", 3, "cccccccc"),
+                 step("cccccccc", JobState::kFailed, "because", 4)}),
+            Code::kOk);
+  EXPECT_EQ(put({element_of("aaaaaaaa", 7, "dddddddd")}), Code::kAlreadyExists) << "no element runs twice";
+  EXPECT_EQ(put({element_of("zzzzzzzz", 7, "dddddddd")}), Code::kNotFound);
+  const auto elements = reader_.elements(job_id("aaaaaaaa"), 0, 10);
+  ASSERT_EQ(elements->size(), 2u);
+  EXPECT_EQ(elements->at(0).index, 3);
+  EXPECT_EQ(elements->at(0).state, JobState::kFailed);
+  EXPECT_EQ(elements->at(0).exit_code, 4);
+  EXPECT_EQ(elements->at(1).id, job_id("bbbbbbbb"));
+  EXPECT_EQ(reader_.elements(job_id("aaaaaaaa"), 4, 10)->size(), 1u);
+  EXPECT_EQ(*reader_.element(job_id("aaaaaaaa"), 7), job_id("bbbbbbbb"));
+  EXPECT_EQ(reader_.element(job_id("aaaaaaaa"), 8).status().code(), Code::kNotFound);
+  EXPECT_THAT(*reader_.element_counts(job_id("aaaaaaaa")),
+              ElementsAre(std::pair(JobState::kQueued, 1), std::pair(JobState::kFailed, 1)));
+  EXPECT_EQ(reader_.job(job_id("bbbbbbbb"))->element->array, job_id("aaaaaaaa"));
+  EXPECT_EQ(reader_.job(job_id("bbbbbbbb"))->element->index, 7);
+  EXPECT_FALSE(reader_.job(job_id("aaaaaaaa"))->element);
+  for (const auto which : {StoreReader::Which::kAll, StoreReader::Which::kOpen}) {
+    EXPECT_EQ(reader_.jobs(which, 10, "")->jobs.size(), 1u);
+    EXPECT_EQ(*reader_.count(which), 1);
+    EXPECT_EQ(reader_.job_keys(which)->size(), 1u);
+  }
+  EXPECT_EQ(reader_.open_jobs(0, 10)->size(), 2u) << "a restart needs the elements";
+  EXPECT_EQ(reader_.job_by_prefix("bb").status().code(), Code::kNotFound);
+  ASSERT_EQ(put({step("aaaaaaaa", JobState::kFailed), ForgetJob{job_id("aaaaaaaa")}}), Code::kOk);
+  EXPECT_EQ(reader_.job(job_id("bbbbbbbb")).status().code(), Code::kNotFound);
 }
 
 TEST_F(BatchWriterTest, AWrongBatchLeavesTheOthersOfItsTransactionAlone) {

@@ -103,6 +103,27 @@ TEST_F(StoreSchema, JobsOfVersion1HaveNoUserAndAreNotHeld) {
   EXPECT_EQ(reader->job(job_id("abcdefgh"))->held_by, "ann");
 }
 
+TEST_F(StoreSchema, JobsOfVersion3WaitForNoneAndAreNoElements) {
+  {
+    auto database = open_store(path(), store_migrations().first(3));
+    ASSERT_TRUE(database.ok()) << database.status();
+    ASSERT_TRUE(database
+                    ->run("INSERT INTO jobs (id, name, priority, state, reason, submitted_us) "
+                          "VALUES ('abcdefgh', 'old', 4, 1, 'waits', 7)")
+                    .ok());
+  }
+  launcherd::BatchWriter writer = open_writer(path());
+  auto reader = StoreReader::open(path());
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  EXPECT_FALSE(reader->job(job_id("abcdefgh"))->element);
+  EXPECT_TRUE(reader->after(job_id("abcdefgh"))->empty());
+  EXPECT_TRUE(reader->to_notify(0, 10)->empty());
+  EXPECT_EQ(reader->jobs(StoreReader::Which::kAll, 10, "")->jobs.size(), 1u);
+  const launcherd::NewAfter after{job_id("abcdefgh"), {{job_id("bbbbbbbb"), model::AfterEnd::kAny}}};
+  EXPECT_TRUE(commit(writer, {after}).ok());
+  EXPECT_EQ(reader->after(job_id("abcdefgh"))->size(), 1u);
+}
+
 TEST_F(StoreSchema, AMigrationThatFailsChangesNothing) {
   {
     launcherd::BatchWriter writer = open_writer(path());
@@ -111,7 +132,7 @@ TEST_F(StoreSchema, AMigrationThatFailsChangesNothing) {
   const auto broken = with("DELETE FROM jobs; CREATE TABLE nothing; this is no SQL");
   const base::Status status = status_of(broken);
   ASSERT_FALSE(status.ok());
-  EXPECT_THAT(status.message(), HasSubstr("from version 3 to 4"));
+  EXPECT_THAT(status.message(), HasSubstr("from version 4 to 5"));
   auto database = open_store(path(), store_migrations());
   ASSERT_TRUE(database.ok()) << database.status();
   EXPECT_EQ(*database->value_of("SELECT count(*) FROM jobs"), "1");

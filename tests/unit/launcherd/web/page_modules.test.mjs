@@ -139,6 +139,9 @@ test("every event has words", () => {
   assert.match(textOf({ wrong_world: { size: 4, formed: [{ size: 1, ranks: [0, 1, 2, 3] }] } })[1], /groups of 1 \(ranks 0-3\)/);
   assert.match(textOf({ late_host: { host: "n7", late: "90", operations: "100" } })[1], /n7 was late in 90 of 100/);
   assert.match(textOf({ hosts_left_out: { hosts: ["n1", "n2", "n3"], reasons: ["a", "a", "a"] } })[1], /without 3 hosts that are not up: n\[1-3\]/);
+  assert.deepEqual(textOf({ element_changed: { index: 17, state: "JOB_STATE_FAILED", exit_code: 3 } }), ["bad", "element 17: FAILED, exit code 3"]);
+  assert.deepEqual(textOf({ element_changed: { index: 17, state: "JOB_STATE_STARTING" } }), ["", "element 17: STARTING"]);
+  assert.deepEqual(textOf({ notify_failed: { reason: "exit code 3" } }), ["bad", "its --notify command failed: exit code 3"]);
   assert.match(textOf({})[1], /newer launcherd/);
 });
 
