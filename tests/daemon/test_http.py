@@ -14,8 +14,8 @@ from conftest import BIN
 
 VALIDATOR = client.ROOT / "build/release/peers/openapi/bin/python"
 WRITES = ["jobs", "jobs/{job}/kill", "jobs/{job}/signal", "jobs/{job}/resize", "jobs/{job}/hold", "jobs/{job}/release",
-          "jobs/{job}/rerun", "cleanup", "hosts/localhost/drain", "hosts/localhost/resume"]
-READS = ["jobs/{job}", "jobs/{job}/events", "jobs/{job}/logs", "jobs/{job}/stacks", "jobs/{job}/hang"]
+          "jobs/{job}/update", "jobs/{job}/rerun", "cleanup", "hosts/localhost/drain", "hosts/localhost/resume"]
+READS = ["jobs/{job}", "jobs/{job}/elements", "jobs/{job}/events", "jobs/{job}/logs", "jobs/{job}/stacks", "jobs/{job}/hang"]
 
 
 @pytest.fixture
@@ -97,7 +97,14 @@ def test_all_other_calls(writable):
     waiting = user.submit("true", size=4)
     assert user.post(f"jobs/{waiting}/hold") == (200, {})
     assert user.get(f"jobs/{waiting}")[1]["held"] is True
+    assert user.post(f"jobs/{waiting}/update", {"priority": 7}) == (200, {})
+    assert user.get(f"jobs/{waiting}")[1]["priority"] == 7
     assert user.post(f"jobs/{waiting}/release") == (200, {})
+    status, array = user.post("jobs", {"spec": {"command": ["true"], "working_directory": "/"}, "held": True,
+                                       "array": {"elements": [{"first": 3, "last": 9}]}})
+    assert status == 200, array
+    elements = user.get(f"jobs/{array['job_id']}/elements")[1]["elements"]
+    assert [(each["first"], each["last"]) for each in elements] == [(3, 9)], elements
     status, again = user.post(f"jobs/{waiting}/rerun", {"request_id": "once"})
     assert status == 200 and user.post(f"jobs/{waiting}/rerun", {"request_id": "once"})[1] == again
     status, wrong = user.post(f"jobs/{job}/resize", {"size": 2})
@@ -156,7 +163,7 @@ def test_a_token_that_others_can_read_is_refused(launcherd, tmp_path, mode):
     ("jobs/{job}/kill", {"at_once": "yes"}, "at_once"), ("jobs/{job}/kill", {"job": "other"}, "job"),
     ("jobs/{job}/signal", {"signal": "HUP"}, "signal"), ("jobs/{job}/resize", {"size": 1.5}, "size"),
     ("jobs/{job}/hold", {"why": "x"}, "why"), ("jobs/{job}/release", {"job": ""}, None),
-    ("jobs/{job}/rerun", {"request_id": 3}, "request_id"), ("cleanup", {"hosts": "n1"}, "hosts"),
+    ("jobs/{job}/rerun", {"request_id": 3}, "request_id"), ("jobs/{job}/update", {"priority": "high"}, "priority"), ("cleanup", {"hosts": "n1"}, "hosts"),
     ("hosts/localhost/drain", {"reason": 1}, "reason"), ("hosts/localhost/resume", {"hosts": "x"}, "hosts")])
 def test_bad_bodies(writable, path, body, field):
     _, user = writable
@@ -174,7 +181,7 @@ def test_bad_bodies(writable, path, body, field):
     ("jobs?token=secret", 400, "token"), ("jobs/zzzzzzzz", 404, None), ("jobs/zzzzzzzz/events", 404, None),
     ("jobs/zzzzzzzz/logs", 404, None), ("jobs/zzzzzzzz/stacks", 404, None), ("jobs/zzzzzzzz/hang", 404, None),
     ("jobs/aaaaaaaa/events?from_sequence=-1", 400, "from_sequence"), ("jobs/aaaaaaaa/logs?ranks=-1", 400, "ranks"),
-    ("jobs/aaaaaaaa/logs?since=noon", 400, "since"), ("history?since=1", 400, "since"), ("nothing", 404, None),
+    ("jobs/aaaaaaaa/logs?since=noon", 400, "since"), ("jobs/aaaaaaaa/elements?page_size=x", 400, "page_size"), ("history?since=1", 400, "since"), ("nothing", 404, None),
     ("hosts?brief=1", 400, "brief"), ("capabilities?x=1", 400, "x"), ("jobs/aaaaaaaa/stacks?native=2", 400, "native")])
 def test_bad_arguments(writable, path, status, field):
     _, user = writable
