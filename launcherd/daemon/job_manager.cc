@@ -391,9 +391,17 @@ void JobManager::forget_soon(const base::JobId& id, std::chrono::seconds retenti
 JobCounters JobManager::counters() const {
   JobCounters counters = counters_;
   for (const auto& [id, job] : jobs_) {
-    if (job.running != nullptr || job.has_ended) continue;
-    ++counters.queued;
-    counters.held += job.held_by ? 1 : 0;
+    if (job.has_ended) continue;
+    if (job.running != nullptr) {
+      counters.starting += job.running->state() == model::JobState::kStarting ? 1 : 0;
+      counters.running += job.running->state() == model::JobState::kRunning ? 1 : 0;
+      counters.stopping += job.running->state() == model::JobState::kStopping ? 1 : 0;
+      counters.ranks += static_cast<std::uint64_t>(job.running->placement().size);
+      continue;
+    }
+    const std::uint64_t waiting = job.array ? static_cast<std::uint64_t>(job.array->waiting()) : 1;
+    counters.queued += waiting;
+    counters.held += job.held_by ? waiting : 0;
   }
   return counters;
 }

@@ -72,6 +72,7 @@ void JobManager::start_element(const JobQueue::Start& start) {
   element.running = std::make_unique<RunningJob>(surroundings_, id, std::move(placement), owner_of(id));
   jobs_.insert_or_assign(id, std::move(element));
   ++counters_.submitted;
+  meter_.add_element(id, array.id);
   record_start(id);
 }
 

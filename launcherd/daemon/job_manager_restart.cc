@@ -36,9 +36,10 @@ base::Status JobManager::load_blocking(StoreReader& reader) {
 
 // Loads one job. If its records are corrupt or of another version, only this job ends.
 base::Status JobManager::load_job(StoreReader& reader, const StoredJob& stored) {
-  meter_.add(stored.id, stored.submitted, stored.started, stored.state);
   const auto spec = stored_spec(reader, stored.id);
   if (!spec.ok() && spec.status().code() != Code::kDataLoss) return spec.status();
+  const bool is_array = spec.ok() && spec->request().has_array();
+  meter_.add(stored.id, stored.submitted, stored.started, stored.state, is_array);
   base::Status loaded = spec.status();
   if (loaded.ok() && (stored.state == model::JobState::kQueued || spec->request().has_array())) {
     loaded = let_wait(reader, stored, *spec);

@@ -19,11 +19,18 @@ void count_end(model::JobState state, JobCounters& counters) {
 }  // namespace
 
 void JobMeter::add(const base::JobId& job, base::WallTime submitted, std::optional<base::WallTime> started,
-                   model::JobState state) {
-  Times times{.submitted = submitted};
+                   model::JobState state, bool is_array) {
+  Times times{.submitted = submitted, .is_array = is_array};
   if (state != model::JobState::kQueued) times.starting = started;
   if (state == model::JobState::kRunning || state == model::JobState::kStopping) times.running = started;
   jobs_.insert_or_assign(job, times);
+}
+
+void JobMeter::add_element(const base::JobId& element, const base::JobId& array) {
+  const auto found = jobs_.find(array);
+  if (found == jobs_.end()) return;
+  found->second.is_array = true;
+  jobs_.insert_or_assign(element, Times{.submitted = found->second.submitted});
 }
 
 void JobMeter::step(const base::JobId& job, model::JobState to, base::WallTime now, JobCounters& counters) {
@@ -31,7 +38,9 @@ void JobMeter::step(const base::JobId& job, model::JobState to, base::WallTime n
   const auto found = jobs_.find(job);
   if (found == jobs_.end()) return;
   Times& times = found->second;
-  if (to == model::JobState::kStarting && !times.starting) {
+  if (times.is_array) {
+    if (model::is_final(to)) jobs_.erase(found);
+  } else if (to == model::JobState::kStarting && !times.starting) {
     times.starting = now;
     counters.queue_wait.add(seconds_between(times.submitted, now));
   } else if (to == model::JobState::kQueued && !times.running) {

@@ -17,7 +17,10 @@ class JobMeter {
   // Call it once for each job. `started` is when it last got slots. A job that an earlier launcherd has begun is
   // measured from there on.
   void add(const base::JobId& job, base::WallTime submitted, std::optional<base::WallTime> started,
-           model::JobState state);
+           model::JobState state, bool is_array = false);
+  // Call it for each element of an array that starts. It has waited since the array was submitted. The array itself is
+  // no longer measured.
+  void add_element(const base::JobId& element, const base::JobId& array);
   // Call it for each step of the job. A final step forgets the job.
   void step(const base::JobId& job, model::JobState to, base::WallTime now, JobCounters& counters);
 
@@ -26,6 +29,7 @@ class JobMeter {
     base::WallTime submitted{};
     std::optional<base::WallTime> starting{};
     std::optional<base::WallTime> running{};  // a later generation does not change it
+    bool is_array = false;
   };
 
   std::map<base::JobId, Times> jobs_;

@@ -9,8 +9,13 @@ namespace muster::launcherd::inline service {
 
 struct JobCounters {
   std::uint64_t submitted = 0;
-  std::uint64_t queued = 0;  // now, with those that are held
-  std::uint64_t held = 0;    // now
+  // Jobs that have not ended, now. Elements of arrays are jobs, arrays are not.
+  std::uint64_t queued = 0;  // with those that are held
+  std::uint64_t held = 0;
+  std::uint64_t starting = 0;
+  std::uint64_t running = 0;
+  std::uint64_t stopping = 0;
+  std::uint64_t ranks = 0;  // of jobs that have started
   // Jobs by the state in which they have ended.
   std::uint64_t jobs_succeeded = 0;
   std::uint64_t jobs_failed = 0;

@@ -48,29 +48,22 @@ struct Named {
   std::string_view word;
 };
 
-constexpr std::array<Named<v1::JobState>, 3> kStates{
-    {{v1::JOB_STATE_STARTING, "starting"}, {v1::JOB_STATE_RUNNING, "running"}, {v1::JOB_STATE_STOPPING, "stopping"}}};
 constexpr std::array<Named<v1::AgentState>, 5> kAgents{{{v1::AGENT_STATE_NONE, "none"},
                                                         {v1::AGENT_STATE_STARTING, "starting"},
                                                         {v1::AGENT_STATE_UP, "up"},
                                                         {v1::AGENT_STATE_SUSPECT, "suspect"},
                                                         {v1::AGENT_STATE_FAILED, "failed"}}};
 
-// Waiting jobs are counters' `queued`; the list holds jobs that have started.
-void add_jobs(std::string& text, const v1::ListJobsResponse& started, const JobCounters& counters) {
+void add_jobs(std::string& text, const JobCounters& counters) {
   begin(text, "muster_jobs", "Jobs that have not ended, by state.");
   text += fmt::format("muster_jobs{{state=\"queued\"}} {}\n", counters.queued);
-  for (const auto& state : kStates) {
-    const auto count =
-        std::ranges::count_if(started.jobs(), [&](const v1::Job& job) { return job.state() == state.value; });
-    text += fmt::format("muster_jobs{{state=\"{}\"}} {}\n", state.word, count);
-  }
+  text += fmt::format("muster_jobs{{state=\"starting\"}} {}\n", counters.starting);
+  text += fmt::format("muster_jobs{{state=\"running\"}} {}\n", counters.running);
+  text += fmt::format("muster_jobs{{state=\"stopping\"}} {}\n", counters.stopping);
   begin(text, "muster_jobs_held", "Queued jobs that wait for their release.");
   text += fmt::format("muster_jobs_held {}\n", counters.held);
   begin(text, "muster_ranks", "Ranks of jobs that have started and not ended.");
-  int ranks = 0;
-  for (const v1::Job& job : started.jobs()) ranks += job.size();
-  text += fmt::format("muster_ranks {}\n", ranks);
+  text += fmt::format("muster_ranks {}\n", counters.ranks);
 }
 
 // Labels have hosts and no jobs, because a database of metrics keeps each new label for ever.
@@ -257,7 +250,7 @@ std::string format_metrics(const v1::Capabilities& launcher, const v1::ListHosts
                       escaped(launcher.build_id()));
   begin(text, "muster_launcherd_start_time_seconds", "Start time of launcherd in seconds since 1970.");
   text += fmt::format("muster_launcherd_start_time_seconds {}\n", launcher.started().seconds());
-  add_jobs(text, jobs, counters);
+  add_jobs(text, counters);
   add_late_hosts(text, jobs);
   add_hosts(text, hosts);
   add_counters(text, counters);

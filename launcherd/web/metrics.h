@@ -8,7 +8,7 @@
 
 namespace muster::launcherd::inline web {
 
-// `jobs` must hold the jobs that have not ended.
+// `jobs` holds jobs that have started and not ended.
 std::string format_metrics(const v1::Capabilities& launcher, const v1::ListHostsResponse& hosts,
                            const v1::ListJobsResponse& jobs, const JobCounters& counters);
 

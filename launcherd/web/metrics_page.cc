@@ -24,8 +24,6 @@ void list_started_jobs(ApiHandler* handler, v1::ListJobsResponse jobs, Reply<v1:
     if (!page.ok()) return done(page.status());
     for (const v1::Job& job : page->jobs()) {
       v1::Job& counted = *jobs.add_jobs();
-      counted.set_state(job.state());
-      counted.set_size(job.size());
       counted.set_attempt(job.attempt());
       *counted.mutable_late() = job.late();
     }

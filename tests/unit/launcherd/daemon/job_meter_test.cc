@@ -57,6 +57,22 @@ TEST_F(JobMeterTest, AJobThatNeverRanHasNoRunTime) {
   EXPECT_EQ(counters_.jobs_killed, 1U);
 }
 
+TEST_F(JobMeterTest, ElementsAreMeasuredAndTheirArrayIsNot) {
+  const base::JobId array = base::JobId::parse("m2abcdef").value();
+  meter_.add(array, begin_, std::nullopt, JobState::kQueued);
+  meter_.add_element(job_, array);
+  meter_.step(array, JobState::kStarting, begin_ + seconds(4), counters_);
+  meter_.step(array, JobState::kRunning, begin_ + seconds(4), counters_);
+  step(JobState::kStarting, 5);
+  step(JobState::kRunning, 6);
+  step(JobState::kSucceeded, 16);
+  meter_.step(array, JobState::kSucceeded, begin_ + seconds(20), counters_);
+  EXPECT_EQ(total(counters_.queue_wait), 1U);
+  EXPECT_DOUBLE_EQ(counters_.queue_wait.sum, 5);
+  EXPECT_EQ(total(counters_.start_time), 1U);
+  EXPECT_DOUBLE_EQ(counters_.run_time.sum, 10);
+}
+
 TEST_F(JobMeterTest, AResumedJobIsMeasuredFromItsStart) {
   meter_.add(job_, begin_, begin_ + seconds(50), JobState::kRunning);
   step(JobState::kLost, 60);

@@ -22,13 +22,11 @@ class Handler final : public ApiHandler {
   void list_jobs(const v1::ListJobsRequest& request, Reply<v1::ListJobsResponse> reply) override {
     EXPECT_EQ(request.states_size(), 3);  // only jobs that have started
     v1::ListJobsResponse jobs;
-    v1::Job& job = *jobs.add_jobs();
-    job.set_state(v1::JOB_STATE_RUNNING);
-    job.set_size(4);
+    jobs.add_jobs()->set_attempt(1);
     if (request.page_token().empty()) jobs.set_next_page_token("2");
     reply(std::move(jobs));
   }
-  JobCounters counters() const override { return {.submitted = 7, .queued = 5}; }
+  JobCounters counters() const override { return {.submitted = 7, .queued = 5, .running = 2}; }
 
   bool is_leaving = false;
 };
@@ -40,7 +38,7 @@ TEST(MetricsPage, CollectsFromAllCalls) {
   EXPECT_EQ(exchange->status, 200);
   EXPECT_TRUE(exchange->content_type.starts_with("text/plain; version=0.0.4")) << exchange->content_type;
   for (const char* const line :
-       {"muster_ranks 8\n", "muster_jobs{state=\"running\"} 2\n", "muster_jobs{state=\"queued\"} 5\n",
+       {"muster_elastic_jobs 2\n", "muster_jobs{state=\"running\"} 2\n", "muster_jobs{state=\"queued\"} 5\n",
         "muster_jobs_submitted_total 7\n", "muster_host_slots{host=\"n1\"} 0\n"}) {
     EXPECT_NE(exchange->body.find(line), std::string::npos) << line << exchange->body;
   }

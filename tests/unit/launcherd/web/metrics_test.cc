@@ -46,12 +46,12 @@ TEST(Metrics, AreInTheTextFormat) {
   host.set_memory_mib(8);
   v1::ListJobsResponse jobs;
   v1::Job& running = *jobs.add_jobs();
-  running.set_state(v1::JOB_STATE_RUNNING);
-  running.set_size(3);
   running.set_attempt(2);
   const JobCounters counters{.submitted = 9,
                              .queued = 2,
                              .held = 1,
+                             .running = 1,
+                             .ranks = 3,
                              .jobs_succeeded = 5,
                              .jobs_failed = 2,
                              .jobs_killed = 1,
