@@ -37,7 +37,7 @@ install(DIRECTORY ${CMAKE_SOURCE_DIR}/collectives/include/muster DESTINATION ${C
 # The Python package, with Horovod's name for it.
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/python/muster DESTINATION ${share}/muster/python
         FILES_MATCHING PATTERN "*.py" PATTERN "py.typed" PATTERN "METADATA" PATTERN "entry_points.txt" PATTERN "__pycache__" EXCLUDE)
-install(DIRECTORY ${CMAKE_SOURCE_DIR}/python/psij-descriptors DESTINATION ${share}/muster/python FILES_MATCHING PATTERN "*.py" PATTERN "__pycache__" EXCLUDE)
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/python/psij-descriptors ${CMAKE_SOURCE_DIR}/python/snakemake_executor_plugin_muster DESTINATION ${share}/muster/python FILES_MATCHING PATTERN "*.py" PATTERN "__pycache__" EXCLUDE)
 # The contract of launchers: as messages for Python, and for generators of other languages
 # (protoc -I PREFIX/share/muster/proto muster/v1/launcher.proto).
 install(FILES ${MUSTER_PYTHON_MESSAGES} DESTINATION ${share}/muster/python/muster/v1)

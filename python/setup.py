@@ -92,8 +92,8 @@ class WithLibrary(Distribution):
 
 SCRATCH.mkdir(parents=True, exist_ok=True)
 shutil.rmtree(SCRATCH / "lib", ignore_errors=True)  # otherwise deleted modules would stay in the wheel
-# PSI/J looks for its plugins in a folder of this name.
-PACKAGES = [*find_namespace_packages(include=["muster", "muster.*"]), "psij-descriptors"]
+# PSI/J and Snakemake look for plugins in packages of these names.
+PACKAGES = [*find_namespace_packages(include=["muster", "muster.*"]), "psij-descriptors", "snakemake_executor_plugin_muster"]
 
 setup(version=version(), packages=PACKAGES, distclass=WithLibrary,
       cmdclass={"build_py": BuildWithLibrary, "bdist_wheel": PlatformWheel},

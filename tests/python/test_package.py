@@ -45,7 +45,8 @@ def test_the_wheel_is_for_any_python_3_of_this_platform(wheel):
     tree = {file.relative_to(REPOSITORY / "python").as_posix() for file in (REPOSITORY / "python/muster").rglob("*.py")}
     tree.add("muster/py.typed")
     tree |= {f"muster/v1/{name}_pb2.{kind}" for name in ("agent", "cleanup", "job", "launcher") for kind in ("py", "pyi")}
-    tree |= {"muster/v1/launcher_pb2_grpc.py", "psij-descriptors/muster_descriptor.py"}
+    tree |= {"muster/v1/launcher_pb2_grpc.py", "psij-descriptors/muster_descriptor.py",
+             "snakemake_executor_plugin_muster/__init__.py"}
     assert {name for name in names if not name.startswith("muster-0.1.0.dist-info/")} == tree | {
         "muster/libmuster.so", "muster-horovod.pth"}
     assert zipfile.ZipFile(wheel).read("muster/libmuster.so") == LIBRARY.read_bytes()
