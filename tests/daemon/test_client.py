@@ -152,6 +152,35 @@ def test_another_size(launcherd):
         client.wait(job)
 
 
+def test_dependencies_and_changes(client):
+    first = run(client, "sleep", "1000", held=True)
+    later = datetime.datetime.now() + datetime.timedelta(hours=1)
+    second = run(client, "true", after=[f"{first}:any"], priority=1, deadline=later)
+    assert [(each.job, each.condition) for each in client.get(second).after] == [(first, 2)]
+    client.update(second, priority=9, no_deadline=True)
+    assert client.get(second).priority == 9 and not client.get(second).HasField("deadline")
+    with pytest.raises(FailedPrecondition):
+        client.update(first, after=[second])  # a circle
+    client.update(second, after=[])
+    assert client.wait(second, timeout=60).exit_code == 0
+    client.kill(first, at_once=True)
+    with pytest.raises(FailedPrecondition):
+        client.update(first, priority=2)
+    with pytest.raises(NotFound):
+        run(client, "true", after=["aaaaaaaa"])
+
+
+def test_arrays(client):
+    job = client.submit(["sh", "-c", "echo $MUSTER_ARRAY_INDEX; exit $((MUSTER_ARRAY_INDEX == 3))"], array="0-5%2", environment=PATH)
+    ended = client.wait(job, timeout=60)
+    assert (ended.array.succeeded, ended.array.failed, JobState(ended.state)) == (5, 1, JobState.FAILED)
+    states = [(each.first, each.last, JobState(each.state).name) for each in client.elements(job, page_size=1)]
+    assert states == [(0, 2, "SUCCEEDED"), (3, 3, "FAILED"), (4, 5, "SUCCEEDED")]
+    assert client.get(f"{job}[3]").exit_code == 1 and output(client, f"{job}[4]") == b"4\n"
+    with pytest.raises(FailedPrecondition):
+        list(client.elements(run(client, "true")))
+
+
 def test_hosts_and_the_launcher(client):
     host, = client.hosts()
     assert (host.name, host.slots, host.drained) == ("localhost", 4, False)
@@ -171,7 +200,8 @@ def test_hosts_and_the_launcher(client):
     ("size", {"size": "two"}), ("timeout", {"timeout": -1}), ("timeout", {"timeout": "1m"}), ("labels", {"labels": {"a": 1}}),
     ("environment", {"environment": {"A=B": "x"}}), ("environment", {"environment": {"A": 1}}), ("sise", {"sise": 2}),
     ("working_directory", {"working_directory": 7}), ("spec.working_directory", {"working_directory": "relative"}),
-    ("deadline", {"deadline": "tomorrow"})])
+    ("deadline", {"deadline": "tomorrow"}), ("after", {"after": "k7"}), ("after", {"after": ["k7:maybe"]}),
+    ("array", {"array": "1-"}), ("array", {"array": "0-3%0"}), ("notify", {"notify": 7})])
 def test_a_refusal_names_the_field(client, field, fields):
     with pytest.raises(InvalidArgument) as error:
         client.submit(["true"], **fields)

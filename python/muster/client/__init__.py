@@ -15,15 +15,15 @@ Importing it loads neither libmuster nor NumPy.
 from muster.client.address import Address, TlsFiles, find_address
 from muster.client.async_client import AsyncClient, AsyncStream
 from muster.client.client import Client, Stream
-from muster.client.errors import (AlreadyExists, Cancelled, DataLoss, DeadlineExceeded, FailedPrecondition,
+from muster.client.errors import (Aborted, AlreadyExists, Cancelled, DataLoss, DeadlineExceeded, FailedPrecondition,
                                   InternalError, InvalidArgument, MusterError, NotFound, OutOfRange, PermissionDenied,
                                   ResourceExhausted, Unauthenticated, Unavailable, Unimplemented)
-from muster.client.jobs import (Capabilities, Event, Job, JobFields, JobPage, JobSpec, JobState, LauncherHost, LogChunk,
+from muster.client.jobs import (Capabilities, ElementRange, Event, Job, JobFields, JobPage, JobSpec, JobState, LauncherHost, LogChunk,
                                 ResizeResponse, SubmitRequest, WantedHost, job_request, new_request_id, parse_host)
 
 __all__ = [
-    "Address", "AlreadyExists", "AsyncClient", "AsyncStream", "Cancelled", "Capabilities", "Client", "DataLoss",
-    "DeadlineExceeded", "Event", "FailedPrecondition", "InternalError", "InvalidArgument", "Job", "JobFields", "JobPage",
+    "Aborted", "Address", "AlreadyExists", "AsyncClient", "AsyncStream", "Cancelled", "Capabilities", "Client", "DataLoss",
+    "DeadlineExceeded", "ElementRange", "Event", "FailedPrecondition", "InternalError", "InvalidArgument", "Job", "JobFields", "JobPage",
     "JobSpec", "JobState", "LauncherHost", "LogChunk", "MusterError", "NotFound", "OutOfRange", "PermissionDenied",
     "ResizeResponse", "ResourceExhausted", "Stream", "SubmitRequest", "TlsFiles", "Unauthenticated", "Unavailable",
     "Unimplemented", "WantedHost", "find_address", "job_request", "new_request_id", "parse_host",

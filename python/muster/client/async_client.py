@@ -17,7 +17,7 @@ from muster.client.address import TlsFiles, check_socket, find_address
 from muster.client.channels import open_async_channel
 from muster.client.cursors import Cursor, LogsCursor, Message, WatchCursor
 from muster.client.errors import Cancelled, DeadlineExceeded, MusterError, Unavailable, from_rpc, left_in_doubt
-from muster.client.jobs import (Capabilities, Event, Job, JobFields, JobPage, JobState, LauncherHost, LogChunk,
+from muster.client.jobs import (Capabilities, ElementRange, Event, Job, JobFields, JobPage, JobState, LauncherHost, LogChunk,
                                 ResizeResponse, SubmitRequest, Text, WantedHost, job_request)
 from muster.client.retry import Attempts
 
@@ -295,6 +295,23 @@ class AsyncClient:
     async def release(self, job: str) -> None:
         """As Client.release()."""
         await self._ask("Release", launcher_pb2.ReleaseRequest(job=job))
+
+    async def update(self, job: str, *, priority: Optional[int] = None, deadline: Optional[datetime.datetime] = None,
+                     no_deadline: bool = False, after: Optional[Iterable[str]] = None) -> None:
+        """As Client.update()."""
+        await self._ask("UpdateJob", calls.update(job, priority, deadline, no_deadline, after))
+
+    async def elements(self, job: str, *, page_size: int = 1000) -> AsyncIterator[ElementRange]:
+        """As Client.elements()."""
+        token = ""
+        while True:
+            request = launcher_pb2.ListElementsRequest(job=job, page_size=page_size, page_token=token)
+            answer = await self._ask("ListElements", request)
+            for each in answer.elements:
+                yield each
+            token = answer.next_page_token
+            if not token:
+                return
 
     async def rerun(self, job: str, *, request_id: Optional[str] = None) -> str:
         """As Client.rerun()."""

@@ -8,7 +8,7 @@ from typing import Any, Iterable, Optional, Union
 
 from muster.client._stubs import launcher_pb2
 from muster.client.errors import InvalidArgument
-from muster.client.jobs import JobState, WantedHost, new_request_id, parse_host, timestamp
+from muster.client.jobs import JobState, WantedHost, new_request_id, parse_dependency, parse_host, timestamp
 
 
 def may_repeat(request: Any) -> bool:
@@ -56,6 +56,22 @@ def signal(job: str, number: Union[int, str]) -> launcher_pb2.SignalRequest:
             raise InvalidArgument(f"signal: {number!r} is no signal", field="signal")
         number = signals.Signals[name]
     return launcher_pb2.SignalRequest(job=job, signal=int(number))
+
+
+def update(job: str, priority: Optional[int], deadline: Optional[datetime.datetime], no_deadline: bool,
+           after: Optional[Iterable[str]]) -> launcher_pb2.UpdateJobRequest:
+    try:
+        request = launcher_pb2.UpdateJobRequest(job=job, no_deadline=no_deadline)
+        if priority is not None:
+            request.priority = priority
+    except (TypeError, ValueError) as why:
+        raise InvalidArgument(f"priority: has a wrong value: {why}", field="priority") from why
+    if deadline is not None:
+        request.deadline.CopyFrom(timestamp(deadline))
+    if after is not None:
+        request.after.extend(parse_dependency(each) for each in after)
+        request.no_after = not request.after
+    return request
 
 
 def rerun(job: str, request_id: Optional[str]) -> launcher_pb2.RerunRequest:

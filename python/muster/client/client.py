@@ -18,7 +18,7 @@ from muster.client.address import TlsFiles, check_socket, find_address
 from muster.client.channels import open_channel
 from muster.client.cursors import Cursor, LogsCursor, Message, WatchCursor
 from muster.client.errors import Cancelled, DeadlineExceeded, MusterError, Unavailable, from_rpc, left_in_doubt
-from muster.client.jobs import (Capabilities, Event, Job, JobFields, JobPage, JobState, LauncherHost, LogChunk,
+from muster.client.jobs import (Capabilities, ElementRange, Event, Job, JobFields, JobPage, JobState, LauncherHost, LogChunk,
                                 ResizeResponse, SubmitRequest, Text, WantedHost, job_request)
 from muster.client.retry import Attempts
 
@@ -341,6 +341,25 @@ class Client:
     def release(self, job: str) -> None:
         """Ends a hold. Does nothing for a job that is not held."""
         self._ask("Release", launcher_pb2.ReleaseRequest(job=job))
+
+    def update(self, job: str, *, priority: Optional[int] = None, deadline: Optional[datetime.datetime] = None,
+               no_deadline: bool = False, after: Optional[Iterable[str]] = None) -> None:
+        """Changes a job that has not ended. What is None stays. `no_deadline` removes the deadline. `after` replaces all
+        jobs that it waits for, as JobFields.after; an empty list removes them. Errors: FailedPrecondition (it has ended, or
+        jobs would wait for each other in a circle), Aborted (another change is being stored: call again)."""
+        self._ask("UpdateJob", calls.update(job, priority, deadline, no_deadline, after))
+
+    def elements(self, job: str, *, page_size: int = 1000) -> Iterator[ElementRange]:
+        """Iterates over the elements of an array, as ranges of neighbours that have the same state and exit code. Errors:
+        FailedPrecondition (the job is not an array)."""
+        token = ""
+        while True:
+            request = launcher_pb2.ListElementsRequest(job=job, page_size=page_size, page_token=token)
+            answer = self._ask("ListElements", request)
+            yield from answer.elements
+            token = answer.next_page_token
+            if not token:
+                return
 
     def rerun(self, job: str, *, request_id: Optional[str] = None) -> str:
         """Submits the job once more, with its environment, and returns the id of the new one. Errors: as submit(), and

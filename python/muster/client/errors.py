@@ -4,6 +4,7 @@
       Unavailable, DeadlineExceeded, Cancelled                the launcher does not answer, or not in time
       InvalidArgument, NotFound, AlreadyExists, OutOfRange    the request is wrong
       FailedPrecondition, ResourceExhausted, PermissionDenied, Unauthenticated, Unimplemented    the launcher refuses
+      Aborted                                                 another change is being made: call again
       DataLoss, InternalError                                 the launcher failed
 """
 
@@ -77,6 +78,12 @@ class FailedPrecondition(MusterError):
     code = "FAILED_PRECONDITION"
 
 
+class Aborted(MusterError):
+    """Another change of the same kind is being stored. Call again."""
+
+    code = "ABORTED"
+
+
 class ResourceExhausted(MusterError):
     """The launcher has no room: its disk is full, or too few slots are free."""
 
@@ -116,7 +123,7 @@ class InternalError(MusterError):
 _CLASSES: Dict[str, Type[MusterError]] = {
     each.code: each
     for each in (Unavailable, DeadlineExceeded, Cancelled, InvalidArgument, NotFound, AlreadyExists, OutOfRange,
-                 FailedPrecondition, ResourceExhausted, PermissionDenied, Unauthenticated, Unimplemented, DataLoss,
+                 FailedPrecondition, Aborted, ResourceExhausted, PermissionDenied, Unauthenticated, Unimplemented, DataLoss,
                  InternalError)
 }
 _DETAILS = "grpc-status-details-bin"

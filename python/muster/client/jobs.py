@@ -25,6 +25,7 @@ LauncherHost = launcher_pb2.LauncherHost
 LogChunk = launcher_pb2.LogChunk
 Capabilities = launcher_pb2.Capabilities
 ResizeResponse = launcher_pb2.ResizeResponse
+ElementRange = launcher_pb2.ElementRange
 Event = job_pb2.Event
 
 Text = Union[str, bytes]
@@ -97,6 +98,12 @@ class JobFields(TypedDict, total=False):
     """Seconds between SIGTERM and SIGKILL. Without it: 5."""
     retention: float
     """Seconds to keep the ended job and its output. Without it: 7 days."""
+    after: Sequence[str]
+    """Jobs that must have ended before this one starts: "JOB" or "JOB:ok" (it must have succeeded), or "JOB:any"."""
+    array: str
+    """Runs the program once for each index: "0-99", "1,3,7-9", or with "%4" at most 4 elements at the same time."""
+    notify: Text
+    """A command for /bin/sh on launcherd's host when the job has ended. Over TCP it needs the role admin."""
     max_restarts: int
     oversubscribe: bool
     """More ranks than slots are allowed."""
@@ -105,6 +112,8 @@ class JobFields(TypedDict, total=False):
 
 
 _HOST = re.compile(r"(?:(?P<user>[^@:\s]+)@)?(?P<name>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_][A-Za-z0-9._-]*)(?::(?P<slots>[0-9]{1,6}))?")
+_CONDITIONS = {"ok": launcher_pb2.DEPENDENCY_CONDITION_OK, "any": launcher_pb2.DEPENDENCY_CONDITION_ANY}
+_RANGES = r"[0-9]{1,9}(-[0-9]{1,9})?(,[0-9]{1,9}(-[0-9]{1,9})?)*"
 _PLAIN = frozenset(("size", "ranks_per_host", "umask", "max_restarts", "oversubscribe"))
 _TOP = frozenset(("name", "priority", "request_id", "held"))
 _SECONDS = frozenset(("timeout", "start_timeout", "kill_grace"))
@@ -155,6 +164,27 @@ def _set_environment(request: SubmitRequest, variables: Mapping[Text, Text]) -> 
         request.environment.add(name=_encode("environment", name), value=_encode("environment", value))
 
 
+def parse_dependency(text: str) -> launcher_pb2.JobDependency:
+    """Returns the dependency that JOB, JOB:ok or JOB:any names. Raises InvalidArgument."""
+    job, colon, condition = text.partition(":")
+    if not job or (colon and condition not in _CONDITIONS):
+        raise InvalidArgument(f"after: {text!r} is no dependency; write JOB, JOB:ok or JOB:any", field="after")
+    return launcher_pb2.JobDependency(job=job, condition=_CONDITIONS[condition or "ok"])
+
+
+def parse_array(text: str) -> launcher_pb2.ArraySpec:
+    """Returns the array that "0-99%4" names. Raises InvalidArgument. launcherd checks order and number of the elements."""
+    ranges, percent, limit = text.partition("%")
+    spec = launcher_pb2.ArraySpec()
+    if not re.fullmatch(_RANGES, ranges) or (percent and not re.fullmatch(r"[1-9][0-9]{0,8}", limit)):
+        raise InvalidArgument(f"array: {text!r} is no array; write 0-99, 1,3,7-9 or 0-99%4", field="array")
+    for part in ranges.split(","):
+        first, _, last = part.partition("-")
+        spec.elements.add(first=int(first), last=int(last or first))
+    spec.most_at_once = int(limit or 0)
+    return spec
+
+
 def _set_hosts(request: SubmitRequest, hosts: Sequence[Union[str, WantedHost]]) -> None:
     if isinstance(hosts, str):
         raise InvalidArgument('hosts: must be a list, as in ["n1:4", "n2:4"]', field="hosts")
@@ -178,6 +208,15 @@ def _set_field(request: SubmitRequest, name: str, value: Any) -> None:
         spec.working_directory = _encode(name, value)
     elif name == "hosts":
         _set_hosts(request, value)
+    elif name == "after":
+        if isinstance(value, str):
+            raise InvalidArgument('after: must be a list, as in ["k7:ok"]', field="after")
+        del request.after[:]
+        request.after.extend(parse_dependency(each) for each in value)
+    elif name == "array":
+        request.array.CopyFrom(parse_array(value))
+    elif name == "notify":
+        request.notify = _encode(name, value)
     elif name == "labels":
         for label, text in value.items():
             request.labels.add(name=label, value=text)
