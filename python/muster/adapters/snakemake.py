@@ -18,7 +18,7 @@ It does not count memory (`mem_mb`).
 # Without `from __future__ import annotations`: Snakemake reads the types of ExecutorSettings.
 import os
 from dataclasses import dataclass, field
-from typing import Any, AsyncGenerator, Dict, List, Optional
+from typing import TYPE_CHECKING, Any, AsyncGenerator, Dict, List, Optional
 
 from snakemake_interface_common.exceptions import WorkflowError
 from snakemake_interface_executor_plugins.executors.base import SubmittedJobInfo
@@ -26,8 +26,10 @@ from snakemake_interface_executor_plugins.executors.remote import RemoteExecutor
 from snakemake_interface_executor_plugins.jobs import JobExecutorInterface
 from snakemake_interface_executor_plugins.settings import CommonSettings, ExecutorSettingsBase
 
-from muster import client as api
+if TYPE_CHECKING:
+    from muster import client as api
 
+# Snakemake imports every plugin whenever it starts. So muster.client, which needs grpcio, is imported where it is used.
 _LAST_LINES = 20  # of a failed job, in Snakemake's message
 
 
@@ -66,6 +68,8 @@ class Executor(RemoteExecutor):  # type: ignore[misc]
     Threads: Snakemake's scheduler submits in one, and a thread of RemoteExecutor asks for states. The client is for both."""
 
     def __post_init__(self) -> None:
+        from muster import client as api
+
         settings = self.workflow.executor_settings or ExecutorSettings()
         self._hosts = [host for host in (settings.hosts or "").split(",") if host]
         try:
@@ -81,6 +85,8 @@ class Executor(RemoteExecutor):  # type: ignore[misc]
         return {**given, **self.envvars()}
 
     def _fields(self, job: JobExecutorInterface) -> Dict[str, Any]:
+        from muster import client as api
+
         spec = api.JobSpec()
         if job.threads > 1:
             spec.bind_to, spec.depth = "depth", job.threads
@@ -94,6 +100,8 @@ class Executor(RemoteExecutor):  # type: ignore[misc]
 
     def run_job(self, job: JobExecutorInterface) -> None:
         """Submits a job. One that an earlier run of Snakemake has submitted, and that has not ended, is followed instead."""
+        from muster import client as api
+
         earlier = self.dag.incomplete_external_jobid(job)
         if earlier and self._is_active(earlier):
             self.logger.info(f"Job {job.jobid} goes on as Muster's job {earlier}.")
@@ -109,6 +117,8 @@ class Executor(RemoteExecutor):  # type: ignore[misc]
         self.report_job_submission(info)
 
     def _is_active(self, native: str) -> bool:
+        from muster import client as api
+
         try:
             return not api.JobState(self._client.get(native, ranks=False).state).is_final
         except api.MusterError:
@@ -122,6 +132,8 @@ class Executor(RemoteExecutor):  # type: ignore[misc]
                     yield info
 
     def _has_ended(self, info: SubmittedJobInfo) -> bool:
+        from muster import client as api
+
         native = info.external_jobid or ""
         try:
             job = self._client.get(native, ranks=False)
@@ -143,6 +155,8 @@ class Executor(RemoteExecutor):  # type: ignore[misc]
 
     def cancel_jobs(self, active_jobs: List[SubmittedJobInfo]) -> None:
         """Ends jobs: SIGTERM, and SIGKILL after their grace time."""
+        from muster import client as api
+
         for info in active_jobs:
             try:
                 self._client.kill(info.external_jobid or "")

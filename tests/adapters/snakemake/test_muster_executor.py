@@ -117,3 +117,9 @@ def test_interrupting_it_ends_its_jobs(tmp_path):
         run_of.kill()
         run_of.wait()
     assert not (tmp_path / "out").exists()
+
+
+def test_snakemake_starts_without_grpcio():
+    """It imports all plugins whenever it starts."""
+    script = "import sys; sys.modules['grpc'] = None; import snakemake_executor_plugin_muster, snakemake.api"
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
