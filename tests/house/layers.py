@@ -70,7 +70,7 @@ FOR_ALL = ("fmt",)
 # what they need, so that a file which includes them does not parse gRPC, Asio or Beast.
 HEADER_ADAPTERS = {
     "boost": ["launcherd/web/http_head"],
-    "google/protobuf": ["proto/frame"],
+    "google/protobuf": ["proto/frame", "proto/listed_descriptors"],  # the latter only before generated code
     "grpcpp": ["launcherd/service"],
     "grpc": ["launcherd/service"],
     ".grpc.pb.h": ["launcherd/service"],  # generated services
