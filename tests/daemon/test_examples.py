@@ -119,7 +119,20 @@ def test_curl_of_the_page(launcherd):
         job = client.submit(["echo", "hello"], size=2, environment={"PATH": "/usr/bin:/bin"})
         client.wait(job)
     page = (daemon_client.ROOT / "docs/api.md").read_text()
-    lines = [line for line in page.splitlines() if line.startswith("curl ") and "POST" not in line]
+    lines = re.search(r"^```\n(curl .*?)^```", page, re.DOTALL | re.MULTILINE)[1].splitlines()
     said = [subprocess.run(["bash", "-c", line.replace(":7480", f":{port}")], env={**os.environ, "job": job}, capture_output=True,
                            text=True, timeout=60, check=True).stdout for line in lines]
     assert job in said[0] and job in said[1] and said[2] == "hello\n" and "job_ended" in said[3] and "localhost" in said[4]
+
+
+def test_curl_that_submits(launcherd, tmp_path):
+    """The whole block, as one script."""
+    daemon = launcherd("--http", "127.0.0.1:0", "--http-write", waits=False)
+    port = re.search(r"http://127\.0\.0\.1:(\d+)", daemon.line_with("serving"))[1]
+    page = (daemon_client.ROOT / "docs/api.md").read_text()
+    script = re.search(r"^```\n(\(umask.*?)^```", page, re.DOTALL | re.MULTILINE)[1].replace(":7480", f":{port}")
+    said = subprocess.run(["bash", "-euo", "pipefail", "-c", script], env={**os.environ, "state": str(daemon.state)},
+                          cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True).stdout
+    for rank in (0, 1):
+        assert f"hello from rank {rank}" in said, said
+    assert '"name":"night"' in said and "JOB_STATE_SUCCEEDED" in said, said
