@@ -1,6 +1,7 @@
 // The words of --after and --array, and names such as JOB[17]: they are read, or one sentence says why not. What was
 // read can be written and read again.
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "model/job_array.h"
@@ -50,7 +51,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (!word.index) {
     MUSTER_CHECK(word.job == text);
   } else {
-    const model::JobWord again = model::parse_job_word(model::element_name(word.job, *word.index));
+    const std::string name = model::element_name(word.job, *word.index);  // `again` borrows it
+    const model::JobWord again = model::parse_job_word(name);
     MUSTER_CHECK(again.job == word.job && again.index == word.index);
   }
   return 0;
