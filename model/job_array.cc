@@ -11,12 +11,12 @@
 namespace muster::model {
 namespace {
 
-constexpr std::size_t kMostShown = 64;
+constexpr std::size_t kShownOfArray = 64;
 constexpr std::size_t kMostRanges = 10'000;
 
 base::Status not_an_array(std::string_view text) {
   return base::invalid_argument("must be indexes such as 0-99, 1,5,7-9 or 0-99%4, not '{}'",
-                                base::printable(text.substr(0, kMostShown)));
+                                base::printable(text.substr(0, kShownOfArray)));
 }
 
 std::optional<int> index_of(std::string_view text) {

@@ -17,12 +17,12 @@ std::string describe(const JobDependency& dependency) {
 }
 
 base::Result<DependencyWords> parse_dependency(std::string_view text) {
-  constexpr std::size_t kMostShown = 64;
+  constexpr std::size_t kShownOfWord = 64;
   const std::size_t colon = text.rfind(':');
   const std::string_view job = text.substr(0, colon);
   if (job.empty()) {
     return base::invalid_argument("must be JOB, JOB:ok or JOB:any, not '{}'",
-                                  base::printable(text.substr(0, kMostShown)));
+                                  base::printable(text.substr(0, kShownOfWord)));
   }
   DependencyWords words{.job = std::string(job)};
   if (colon == std::string_view::npos) return words;
@@ -30,8 +30,8 @@ base::Result<DependencyWords> parse_dependency(std::string_view text) {
   if (condition == "any") words.condition = AfterEnd::kAny;
   if (condition == "any" || condition == "ok") return words;
   return base::invalid_argument("unknown condition '{}' after '{}'; use ok or any",
-                                base::printable(condition.substr(0, kMostShown)),
-                                base::printable(job.substr(0, kMostShown)));
+                                base::printable(condition.substr(0, kShownOfWord)),
+                                base::printable(job.substr(0, kShownOfWord)));
 }
 
 }  // namespace muster::model

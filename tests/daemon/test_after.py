@@ -211,8 +211,7 @@ def test_a_command_runs_at_the_end(api, tmp_path):
     command = f"echo $MUSTER_JOB_ID $MUSTER_JOB_STATE $MUSTER_EXIT_CODE >> {told}".encode()
     job = api.submit(["sh", "-c", "exit 3"], request_notify=command)
     api.wait(job)
-    eventually(told.exists)
-    assert told.read_text() == f"{job} FAILED 3\n"
+    eventually(lambda: told.exists() and told.read_text() == f"{job} FAILED 3\n")
     waiting = held(api, request_notify=command)
     api.kill(waiting)
     eventually(lambda: told.read_text().endswith(f"{waiting} KILLED 143\n"))

@@ -124,6 +124,7 @@ def test_holds_signals_and_kills(client):
     job = run(client, "sh", "-c", 'trap "echo got; exit 7" USR1; echo ready; while :; do sleep 0.05; done')
     with client.logs(job, follow=True) as chunks:
         assert next(chunks).data == b"ready\n"
+        until(client, job, JobState.RUNNING)  # launcherd may hear of the output first
         client.signal(job, "USR1")
         assert b"".join(chunk.data for chunk in chunks).endswith(b"got\n")  # after what the shell says of its sleep
     assert client.wait(job).exit_code == 7
