@@ -21,10 +21,11 @@ namespace {
 
 constexpr std::int64_t kTailLines = 10;
 
-int attach(const VerbCall& call, const FoundJob& job, v1::LogsRequest request, const Outlets::Style& style) {
+int attach(const VerbCall& call, FoundJob job, v1::LogsRequest request, const Outlets::Style& style) {
   base::Loop loop;
   auto signals = Signals::block({SIGINT, SIGTERM, SIGHUP});
   if (!signals.ok()) return call.fail(signals.status());
+  job.launcher = launcherd::share_connection(std::move(job.launcher));
   ::signal(SIGPIPE, SIG_IGN);
   ChunkClock clock;
   launcherd::Terminals terminals(STDOUT_FILENO, STDERR_FILENO);
@@ -70,12 +71,15 @@ int run_attach(const std::string& verb, const std::vector<std::string>& argument
   if (!label.ok()) return call.fail(label.status());
   const auto fold = read_fold(call.settings());
   if (!fold.ok()) return call.fail(fold.status());
-  const auto job = one_job(call);
+  auto job = one_job(call);
   if (!job.ok()) return call.fail(job.status());
   if (job->launcher.is_foreground_job) {
     return call.fail(fmt::format("job {} runs in the foreground: its output is where its hvdrun is", job->id));
   }
-  return attach(call, *job, std::move(*request), {*label, *fold});
+  // Ends the connection that has found the job, and gRPC's threads with it: they do not block the signals that attach()
+  // blocks, so one of them would take a Ctrl-C.
+  job->launcher.connection = nullptr;
+  return attach(call, *std::move(job), std::move(*request), {*label, *fold});
 }
 
 }  // namespace muster::cli::verbs

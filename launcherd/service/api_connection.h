@@ -1,5 +1,6 @@
 // A connection to a launcher that several ApiClients use. Opening one costs gRPC more than a call: threads, and a
 // connection that the launcher has to check. Private to this folder, except share_connection() (launcher_address.h).
+// gRPC's threads live as long as the connection. They block the signals that its first caller blocks.
 //
 // Thread: any.
 #pragma once
