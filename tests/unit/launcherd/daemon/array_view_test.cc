@@ -45,7 +45,7 @@ TEST(MergeElements, JoinsNeighboursOfTheSameState) {
   const std::vector<StoredElement> stored = {element(0, JobState::kSucceeded, 0), element(1, JobState::kSucceeded, 0),
                                              element(2, JobState::kFailed, 3),    element(4, JobState::kFailed, 3),
                                              element(5, JobState::kRunning),      element(20, JobState::kRunning)};
-  for (const std::size_t most : {1, 2, 100}) {
+  for (const std::size_t most : {1u, 2u, 100u}) {
     EXPECT_THAT(pages({{0, 9}, {20, 21}}, stored, most),
                 ElementsAre("0-1 SUCCEEDED 0", "2-2 FAILED 3", "3-3 QUEUED", "4-4 FAILED 3", "5-5 RUNNING",
                             "6-9 QUEUED", "20-20 RUNNING", "21-21 QUEUED"))

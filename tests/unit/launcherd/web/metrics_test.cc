@@ -193,7 +193,7 @@ TEST(Metrics, NameTheLatestRankOfEachHost) {
   for (const int count : {83, 20}) {
     v1::RankLateness& late = *jobs.add_jobs()->add_late();
     late.set_host("n5");
-    late.set_late(static_cast<std::uint64_t>(count));
+    late.set_late(count);
     late.set_operations(100);
   }
   const std::string text = format_metrics({}, {}, jobs, {});
