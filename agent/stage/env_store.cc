@@ -151,9 +151,13 @@ Result<base::UniqueFd> EnvStore::hold(const std::string& id) const {
 Status EnvStore::unpack(const std::string& id, const std::atomic<bool>* stop) const {
   sweep();
   MUSTER_ASSIGN_OR_RETURN(const bool is_there, find(id));
-  if (is_there) return base::ok_status();
-  const std::string fresh = fmt::format("{}/{}{}", folder_, kNew, base::random_hex(kNameBytes));
   const std::string pack = path_of(id) + std::string(kPack);
+  if (is_there) {
+    // Another job has unpacked its own archive, perhaps before this job's archive came.
+    (void)::unlink(pack.c_str());
+    return base::ok_status();
+  }
+  const std::string fresh = fmt::format("{}/{}{}", folder_, kNew, base::random_hex(kNameBytes));
   Status status = fill(id, fresh, stop);
   if (status.ok()) status = settle(id, fresh);
   std::error_code ignored;

@@ -91,6 +91,9 @@ TEST_F(EnvStoreTest, StopsWhenItIsTold) {
 TEST_F(EnvStoreTest, UsesWhatAnotherJobHasUnpacked) {
   const std::string id = put({a_file("a", "content")});
   EXPECT_TRUE(store_.unpack(id).ok());
+  EXPECT_EQ(put({a_file("a", "content")}), id);  // the archive of the second job came later
+  EXPECT_TRUE(status_.ok()) << status_.message();
+  EXPECT_THAT(names(), ElementsAre(id));
   EXPECT_EQ(store_.unpack("0123456789abcdef0123456789abcdef").code(), base::Code::kNotFound);
 }
 
