@@ -28,12 +28,12 @@ void register_listed_descriptors() {
   });
 }
 
-void AssignListedDescriptors(const DescriptorTable* table, bool eager) {
+void assign_listed_descriptors(const DescriptorTable* table, bool eager) {
   register_listed_descriptors();
   AssignDescriptors(table, eager);
 }
 
-Metadata AssignListedDescriptors(const DescriptorTable* (*table)(), once_flag* once, const Metadata& metadata) {
+Metadata assign_listed_descriptors(const DescriptorTable* (*table)(), once_flag* once, const Metadata& metadata) {
   register_listed_descriptors();
   return AssignDescriptors(table, once, metadata);
 }

@@ -26,12 +26,12 @@ class ListedDescriptors {
 // Adds the descriptions of all generated messages of Muster, once. Thread: any.
 void register_listed_descriptors();
 
-void AssignListedDescriptors(const DescriptorTable* table, bool eager = false);
-Metadata AssignListedDescriptors(const DescriptorTable* (*table)(), once_flag* once, const Metadata& metadata);
+void assign_listed_descriptors(const DescriptorTable* table, bool eager = false);
+Metadata assign_listed_descriptors(const DescriptorTable* (*table)(), once_flag* once, const Metadata& metadata);
 
 }  // namespace google::protobuf::internal
 
 #ifndef MUSTER_LISTS_DESCRIPTORS
 #define AddDescriptorsRunner ListedDescriptors
-#define AssignDescriptors AssignListedDescriptors
+#define AssignDescriptors assign_listed_descriptors
 #endif
