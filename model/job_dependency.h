@@ -25,7 +25,7 @@ struct JobDependency {
   bool operator==(const JobDependency&) const = default;
 };
 
-// What the state of the awaited job means for the job that waits for it.
+// The state of the awaited job, as seen by the job that waits for it.
 enum class Dependency {
   kWaits,
   kMet,    // the waiting job may start

@@ -714,7 +714,7 @@ Status read_array(const v1::ArraySpec& from, model::ArraySpec& array) {
   return model::check_array(array).with_context("array");
 }
 
-// What a request says beside the spec about the job's place in the queue.
+// Reads those fields about the job's place in the queue that stand beside the spec.
 Status read_queue_requests(const v1::SubmitRequest& request, Submission& submission) {
   MUSTER_ASSIGN_OR_RETURN(submission.after, dependencies_of(request.after()));
   MUSTER_RETURN_IF_ERROR(check_text("notify", request.notify(), kLongestPath));

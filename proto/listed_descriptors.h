@@ -5,7 +5,7 @@
 // Generated code hands its tables to AddDescriptorsRunner when the program starts, and calls AssignDescriptors before
 // it uses a description. These two names lead to the functions here, which keep the tables in a list and add all of
 // them at once. So nothing is added while another thread looks something up among the generated messages of Muster.
-// Who looks messages up by name, as gRPC's reflection does, calls register_descriptors() first.
+// Code that looks messages up by name, such as gRPC's reflection, calls register_descriptors() first.
 #pragma once
 
 #include <google/protobuf/generated_message_reflection.h>

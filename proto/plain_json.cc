@@ -15,6 +15,7 @@
 #include <google/protobuf/message.h>
 #include <google/protobuf/util/time_util.h>
 
+#include "base/base64.h"
 #include "base/json.h"
 #include "base/shortened.h"
 #include "base/strings.h"
@@ -36,48 +37,6 @@ using Kind = JsonNode::Kind;
 constexpr std::size_t kLongestName = 64;  // of a foreign key in an error
 constexpr int kMostNumber = 1'000'000;    // in a list such as 0-3,8
 constexpr std::size_t kMostNumbers = 10'000;
-
-std::optional<unsigned> base64_digit(char c) {
-  if (c >= 'A' && c <= 'Z') return c - 'A';
-  if (c >= 'a' && c <= 'z') return c - 'a' + 26;
-  if (c >= '0' && c <= '9') return c - '0' + 52;
-  if (c == '+' || c == '-') return 62;
-  if (c == '/' || c == '_') return 63;
-  return std::nullopt;
-}
-
-// Accepts both alphabets, with and without padding, as proto3 JSON does.
-std::optional<std::string> decode_base64(std::string_view text) {
-  while (text.ends_with('=')) text.remove_suffix(1);
-  if (text.size() % 4 == 1) return std::nullopt;
-  std::string bytes;
-  unsigned bits = 0;
-  int count = 0;
-  for (const char c : text) {
-    const auto digit = base64_digit(c);
-    if (!digit) return std::nullopt;
-    bits = (bits << 6 | *digit) & 0xffff;
-    count += 6;
-    if (count < 8) continue;
-    count -= 8;
-    bytes.push_back(static_cast<char>(bits >> count & 0xff));
-  }
-  return bytes;
-}
-
-std::string encode_base64(std::string_view bytes) {
-  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string text;
-  for (std::size_t i = 0; i < bytes.size(); i += 3) {
-    unsigned bits = 0;
-    for (std::size_t j = i; j < i + 3; ++j) {
-      bits = bits << 8 | (j < bytes.size() ? static_cast<unsigned char>(bytes[j]) : 0U);
-    }
-    for (const int shift : {18, 12, 6, 0}) text.push_back(kDigits[bits >> shift & 63]);
-  }
-  for (std::size_t missing = (3 - bytes.size() % 3) % 3; missing > 0; --missing) text[text.size() - missing] = '=';
-  return text;
-}
 
 template <typename Number>
 std::optional<Number> number_of(const JsonNode& node) {
@@ -220,7 +179,7 @@ class PlainReader {
     if (node.kind == Kind::kString && base::is_utf8(node.text)) return node.text;
     const bool is_pair = node.kind == Kind::kObject && node.keys == std::vector<std::string>{"base64"} &&
                          node.items.front().kind == Kind::kString;
-    const auto decoded = is_pair ? decode_base64(node.items.front().text) : std::nullopt;
+    const auto decoded = is_pair ? base::decode_base64(node.items.front().text, base::Base64::kLenient) : std::nullopt;
     if (decoded) return *decoded;
     return base::invalid_argument(R"({}: must be a string of UTF-8, or {{"base64": "..."}} for other bytes)", path);
   }
@@ -313,7 +272,8 @@ std::string log_line(const v1::LogChunk& chunk) {
   const std::size_t at = line.find(kEmpty);
   MUSTER_CHECK(at != std::string::npos);
   std::string data = "\"text\":" + base::json_quoted(chunk.data());
-  if (!base::is_utf8(chunk.data())) data += fmt::format(R"(,"data":{{"base64":"{}"}})", encode_base64(chunk.data()));
+  if (!base::is_utf8(chunk.data()))
+    data += fmt::format(R"(,"data":{{"base64":"{}"}})", base::encode_base64(chunk.data()));
   return line.replace(at, kEmpty.size(), data);
 }
 

@@ -13,7 +13,7 @@ namespace muster::proto {
 // Bytes for Launch.world.
 std::string world_bytes(v1::World world);
 // nullopt if the bytes are no World, or if it has more hosts than a job can have. Also reads a plainly serialised
-// World. The World of short bytes also keeps them, as unknown fields: it is to be read, not to be written again.
+// World. The result may hold the short form, too, as unknown fields. So do not serialise it again.
 std::optional<v1::World> world_of_bytes(const std::string& bytes);
 
 }  // namespace muster::proto

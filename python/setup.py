@@ -21,7 +21,7 @@ from wheel.bdist_wheel import bdist_wheel
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 SCRATCH = ROOT / "build" / "python-wheel"
 LIBRARY = "lib/libmuster.so"
-# What launcher.proto needs, and itself as the last one. python/CMakeLists.txt has the same list.
+# launcher.proto as the last one, and before it what it imports. python/CMakeLists.txt has the same list.
 CONTRACTS = [f"muster/v1/{name}.proto" for name in ("agent", "cleanup", "job", "launcher")]
 # Python appends the folders that a .pth file names to the folders that it searches. So `import horovod` finds Muster's
 # package even without hvdrun. If another Horovod is installed, Python finds that one first.

@@ -7,6 +7,8 @@
 #include <optional>
 #include <utility>
 
+#include "base/base64.h"
+
 namespace muster::rendezvous {
 namespace {
 
@@ -14,33 +16,6 @@ constexpr std::size_t kMaxPickleValues = 8192;
 
 base::Status bad_address(std::string_view what) {
   return base::invalid_argument("worker address: {}", what);
-}
-
-int base64_digit(char c) {
-  if (c >= 'A' && c <= 'Z') return c - 'A';
-  if (c >= 'a' && c <= 'z') return c - 'a' + 26;
-  if (c >= '0' && c <= '9') return c - '0' + 52;
-  if (c == '+') return 62;
-  return c == '/' ? 63 : -1;
-}
-
-// nullopt unless `text` is base64 in groups of four, with padding only at its end.
-std::optional<std::string> decode_base64(std::string_view text) {
-  if (text.size() % 4 != 0) return std::nullopt;
-  std::string bytes;
-  for (std::size_t at = 0; at < text.size(); at += 4) {
-    std::string_view group = text.substr(at, 4);
-    const bool is_last = at + 4 == text.size();
-    const std::size_t padding = !is_last ? 0 : group.ends_with("==") ? 2 : group.ends_with("=") ? 1 : 0;
-    std::uint32_t bits = 0;
-    for (std::size_t i = 0; i < 4; ++i) {
-      const int digit = i < 4 - padding ? base64_digit(group[i]) : 0;
-      if (digit < 0) return std::nullopt;
-      bits = bits << 6 | static_cast<std::uint32_t>(digit);
-    }
-    for (std::size_t i = 0; i < 3 - padding; ++i) bytes.push_back(static_cast<char>(bits >> (16 - 8 * i) & 0xff));
-  }
-  return bytes;
 }
 
 struct PickleValue {
@@ -246,7 +221,7 @@ base::Result<HorovodWorkerAddress> read_worker_address(const Unpickler& pickle, 
 
 base::Result<HorovodWorkerAddress> parse_horovod_worker_address(std::string_view text) {
   if (text.size() > kMaxWorkerAddressBytes) return bad_address("it is too long");
-  const auto bytes = decode_base64(text);
+  const auto bytes = base::decode_base64(text);
   if (!bytes) return bad_address("it is no base64");
   Unpickler pickle(*bytes);
   MUSTER_ASSIGN_OR_RETURN(const std::size_t result, pickle.run());

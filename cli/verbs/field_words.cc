@@ -57,7 +57,9 @@ void replace_phrase(const FieldName& phrase, std::string& text) {
 base::Status in_words_of_options(const base::Status& refusal, const FlagTable& table) {
   std::string text = refusal.message();
   const std::size_t end = text.find(": ");
-  if (refusal.code() != base::Code::kInvalidArgument || end == std::string::npos) return refusal;
+  const bool is_of_field =
+      refusal.code() == base::Code::kInvalidArgument || refusal.code() == base::Code::kFailedPrecondition;
+  if (!is_of_field || end == std::string::npos) return refusal;
   const std::string option = option_of(std::string_view(text).substr(0, end), table);
   if (option.empty()) return refusal;
   std::string sentence = text.substr(end);

@@ -18,7 +18,7 @@
 
 namespace muster::launcherd::inline daemon {
 
-// What a word of a request names.
+// The job, element or array that a word of a request names.
 struct NamedJob {
   base::JobId id;                     // of the job or of the element; of the array if the element has not started
   std::optional<int> unstarted = {};  // the index of an element that has not started

@@ -41,7 +41,7 @@ base::Status check_update(const v1::UpdateJobRequest& request) {
   return base::ok_status();
 }
 
-// What an update stores.
+// An update, checked. Fields that do not change are not set.
 struct ReadUpdate {
   std::optional<std::vector<model::JobDependency>> after{};
   std::optional<std::string> spec{};

@@ -88,7 +88,7 @@ Batch JobManager::array_step(ArrayState& array, const base::JobId& id, JobTrigge
                    .job_step = JobStep{.to = moved->to, .reason = reason}}};
 }
 
-// What must be stored before the events of the element itself: its record, and the array's events.
+// Returns the element's record and the array's events. They must be stored before the events of the element.
 Batch JobManager::element_record(const OpenJob& element) {
   OpenJob& array = *find(element.element->array);
   const base::WallTime now = surroundings_.clock->wall();

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <mutex>
 
+#include "base/base64.h"
 #include "base/strings.h"
 #include "base/unique_fd.h"
 
@@ -18,15 +19,6 @@ namespace muster::launcherd::inline ssh {
 namespace {
 
 constexpr std::size_t kSaltSize = 20;  // the size of a SHA-1 digest, as in OpenSSH
-
-std::string base64(std::string_view bytes) {
-  std::string result(4 * ((bytes.size() + 2) / 3) + 1, '\0');
-  const int size =
-      ::EVP_EncodeBlock(reinterpret_cast<unsigned char*>(result.data()),
-                        reinterpret_cast<const unsigned char*>(bytes.data()), static_cast<int>(bytes.size()));
-  result.resize(static_cast<std::size_t>(size));
-  return result;
-}
 
 // True unless the file lacks its last newline, as a file edited by hand may.
 bool ends_with_newline(int fd) {
@@ -50,7 +42,8 @@ std::string hashed_host_name(std::string_view name, std::string_view salt) {
   unsigned mac_size = 0;
   ::HMAC(::EVP_sha1(), salt.data(), static_cast<int>(salt.size()), reinterpret_cast<const unsigned char*>(name.data()),
          name.size(), mac.data(), &mac_size);
-  return fmt::format("|1|{}|{}", base64(salt), base64({reinterpret_cast<const char*>(mac.data()), mac_size}));
+  return fmt::format("|1|{}|{}", base::encode_base64(salt),
+                     base::encode_base64({reinterpret_cast<const char*>(mac.data()), mac_size}));
 }
 
 base::Status add_known_host(const std::string& path, std::string_view entry, bool hash) {

@@ -21,7 +21,7 @@ class RestCalls {
  public:
   RestCalls(ApiHandler* handler, std::string write_token) : handler_(handler), write_token_(std::move(write_token)) {}
 
-  // As BodyLimit: the body of a request that its header refuses is not read.
+  // A BodyLimit (http_exchange.h). nullopt if the header is refused: then the body is not read.
   std::optional<std::size_t> body_limit(const HttpRequest& head) const;
   void serve(const HttpRequest& request, const std::shared_ptr<HttpExchange>& exchange);
 

@@ -21,6 +21,8 @@ TEST(FieldWords, RefusalsNameOptionsInsteadOfFields) {
   EXPECT_EQ(said("spec.no_such_field: x"), "spec.no_such_field: x");
   EXPECT_EQ(said("no field at all"), "no field at all");
   EXPECT_EQ(said("spec.size: of another kind", base::Code::kUnavailable), "spec.size: of another kind");
+  EXPECT_EQ(said("after: job k7abcdef has ended as FAILED", base::Code::kFailedPrecondition),
+            "--after: job k7abcdef has ended as FAILED");
   // Names of fields inside the sentence, too.
   EXPECT_EQ(said("spec.size: the job needs 17 slots, but n1 has only 16: ask for fewer, or set oversubscribe "
                  "(--oversubscribe)"),

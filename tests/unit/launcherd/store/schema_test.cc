@@ -37,6 +37,16 @@ void write_file(const std::string& path, const std::string& content) {
   ::chmod(path.c_str(), 0600);
 }
 
+// Makes a store of an older version, with one waiting job.
+void make_old_store(const std::string& path, std::size_t version) {
+  auto database = open_store(path, store_migrations().first(version));
+  ASSERT_TRUE(database.ok()) << database.status();
+  ASSERT_TRUE(database
+                  ->run("INSERT INTO jobs (id, name, priority, state, reason, submitted_us) "
+                        "VALUES ('abcdefgh', 'old', 4, 1, 'waits', 7)")
+                  .ok());
+}
+
 std::vector<std::string_view> with(std::string_view later) {
   std::vector<std::string_view> all(store_migrations().begin(), store_migrations().end());
   all.push_back(later);
@@ -83,14 +93,7 @@ TEST_F(StoreSchema, AFileOpensWithALaterSchema) {
 }
 
 TEST_F(StoreSchema, JobsOfVersion1HaveNoUserAndAreNotHeld) {
-  {
-    auto database = open_store(path(), store_migrations().first(1));
-    ASSERT_TRUE(database.ok()) << database.status();
-    ASSERT_TRUE(database
-                    ->run("INSERT INTO jobs (id, name, priority, state, reason, submitted_us) "
-                          "VALUES ('abcdefgh', 'old', 4, 1, 'waits', 7)")
-                    .ok());
-  }
+  ASSERT_NO_FATAL_FAILURE(make_old_store(path(), 1));
   launcherd::BatchWriter writer = open_writer(path());
   auto reader = StoreReader::open(path());
   ASSERT_TRUE(reader.ok()) << reader.status();
@@ -104,14 +107,7 @@ TEST_F(StoreSchema, JobsOfVersion1HaveNoUserAndAreNotHeld) {
 }
 
 TEST_F(StoreSchema, JobsOfVersion3WaitForNoneAndAreNoElements) {
-  {
-    auto database = open_store(path(), store_migrations().first(3));
-    ASSERT_TRUE(database.ok()) << database.status();
-    ASSERT_TRUE(database
-                    ->run("INSERT INTO jobs (id, name, priority, state, reason, submitted_us) "
-                          "VALUES ('abcdefgh', 'old', 4, 1, 'waits', 7)")
-                    .ok());
-  }
+  ASSERT_NO_FATAL_FAILURE(make_old_store(path(), 3));
   launcherd::BatchWriter writer = open_writer(path());
   auto reader = StoreReader::open(path());
   ASSERT_TRUE(reader.ok()) << reader.status();

@@ -1,8 +1,6 @@
 // Tests the port of --metrics over real sockets. tests/daemon/test_metrics.py has TLS and a real Prometheus.
 #include "launcherd/web/metrics_server.h"
 
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <future>
@@ -10,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/net.h"
+#include "tests/unit/launcherd/web/served_port.h"
 
 namespace muster::launcherd::metrics_server_test {
 namespace {
@@ -47,27 +45,13 @@ class MetricsServerTest : public ::testing::Test {
     thread_.join();
   }
 
-  base::UniqueFd connected() const {
-    base::UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    const std::string port = url_.substr(url_.rfind(':') + 1);
-    const base::SockAddr to =
-        base::make_sockaddr(base::IpAddress::parse("127.0.0.1").value(), static_cast<std::uint16_t>(std::stoi(port)));
-    EXPECT_EQ(::connect(fd.get(), to.get(), to.size), 0);
-    const timeval limit{.tv_sec = 30, .tv_usec = 0};
-    ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-    return fd;
-  }
+  base::UniqueFd connected() const { return served_port::connected(url_); }
   // Returns the whole reply.
   std::string ask(const std::string& first, const std::string& token) const {
     const base::UniqueFd fd = connected();
     const std::string request = first + " HTTP/1.1\r\nHost: node1\r\nAuthorization: Bearer " + token + "\r\n\r\n";
     EXPECT_TRUE(base::write_all_blocking(fd.get(), request.data(), request.size()).ok());
-    std::string answer;
-    char block[4096];
-    for (ssize_t got = 0; (got = ::read(fd.get(), block, sizeof block)) > 0;) {
-      answer.append(block, static_cast<std::size_t>(got));
-    }
-    return answer;
+    return served_port::rest_of(fd);
   }
 
   base::Loop loop_;

@@ -1,7 +1,6 @@
 // Tests the HTTP port over real sockets: replies, refusals, streams, and peers that misbehave.
 #include "launcherd/web/web_server.h"
 
-#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -11,8 +10,8 @@
 
 #include <gtest/gtest.h>
 
-#include "base/net.h"
 #include "launcherd/service/own_user.h"
+#include "tests/unit/launcherd/web/served_port.h"
 
 namespace muster::launcherd::web_server_test {
 namespace {
@@ -165,26 +164,13 @@ class WebServerTest : public ::testing::Test {
     thread_.join();
   }
 
-  base::UniqueFd connected() const {
-    base::UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    const auto port = static_cast<std::uint16_t>(std::stoi(url_.substr(url_.rfind(':') + 1)));
-    const base::SockAddr to = base::make_sockaddr(base::IpAddress::parse("127.0.0.1").value(), port);
-    EXPECT_EQ(::connect(fd.get(), to.get(), to.size), 0);
-    const timeval limit{.tv_sec = 30, .tv_usec = 0};
-    ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-    return fd;
-  }
+  base::UniqueFd connected() const { return served_port::connected(url_); }
   // Sends these bytes and nothing else. Returns the whole reply.
   std::string say(const std::string& bytes) const {
     const base::UniqueFd fd = connected();
     (void)::send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);  // it may be closed by now
     ::shutdown(fd.get(), SHUT_WR);
-    std::string answer;
-    char block[4096];
-    for (ssize_t got = 0; (got = ::read(fd.get(), block, sizeof block)) > 0;) {
-      answer.append(block, static_cast<std::size_t>(got));
-    }
-    return answer;
+    return served_port::rest_of(fd);
   }
   std::string get(const std::string& target, const std::string& more = "",
                   const std::string& host = "localhost") const {
@@ -231,12 +217,7 @@ TEST_F(WebServerTest, AnswersAreThoseOfTheApi) {
 // Reads a stream until its last event. A browser that ends its own side first has left.
 std::string stream_of(const base::UniqueFd& fd, const std::string& request) {
   EXPECT_TRUE(base::write_all_blocking(fd.get(), request.data(), request.size()).ok());
-  std::string answer;
-  char block[4096];
-  for (ssize_t got = 0; (got = ::read(fd.get(), block, sizeof block)) > 0;) {
-    answer.append(block, static_cast<std::size_t>(got));
-  }
-  return answer;
+  return served_port::rest_of(fd);
 }
 
 TEST_F(WebServerTest, EventsComeAsAStreamAndGoOnWhereTheyWere) {
