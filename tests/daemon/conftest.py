@@ -8,7 +8,8 @@ import threading
 
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent)]
 import client  # noqa: E402
 
 BIN = pathlib.Path(os.environ.get("MUSTER_BIN_DIR", client.ROOT / "build/release/bin"))

@@ -3,7 +3,9 @@ import time
 
 import grpc
 import pytest
+from cluster.testing import eventually
 
+PATIENCE = 30.0
 OK, ANY = "DEPENDENCY_CONDITION_OK", "DEPENDENCY_CONDITION_ANY"
 
 
@@ -199,29 +201,22 @@ def failures(api, job):
     return [event.notify_failed.reason for event in api.watch(job) if event.HasField("notify_failed")]
 
 
-def eventually(condition):
-    end = time.monotonic() + 30
-    while not condition() and time.monotonic() < end:
-        time.sleep(0.05)
-    assert condition()
-
-
 def test_a_command_runs_at_the_end(api, tmp_path):
     told = tmp_path / "told"
     command = f"echo $MUSTER_JOB_ID $MUSTER_JOB_STATE $MUSTER_EXIT_CODE >> {told}".encode()
     job = api.submit(["sh", "-c", "exit 3"], request_notify=command)
     api.wait(job)
-    eventually(lambda: told.exists() and told.read_text() == f"{job} FAILED 3\n")
+    assert eventually(lambda: told.exists() and told.read_text() == f"{job} FAILED 3\n", PATIENCE)
     waiting = held(api, request_notify=command)
     api.kill(waiting)
-    eventually(lambda: told.read_text().endswith(f"{waiting} KILLED 143\n"))
+    assert eventually(lambda: told.read_text().endswith(f"{waiting} KILLED 143\n"), PATIENCE)
     assert failures(api, job) == []
 
 
 def test_a_command_that_fails_is_an_event(api):
     job = api.submit(["true"], request_notify=b"echo no mail >&2; exit 4")
     assert api.wait(job).exit_code == 0
-    eventually(lambda: failures(api, job))
+    assert eventually(lambda: failures(api, job), PATIENCE)
     assert failures(api, job) == ["the command ended with exit code 4; it printed: no mail"]
     assert api.get(job).exit_code == 0, "the job itself has succeeded"
 
@@ -232,10 +227,10 @@ def test_a_killed_launcherd_runs_the_command_later(launcherd, tmp_path):
     told = tmp_path / "told"
     job = api.submit(["true"], request_notify=f"test -e {told} && echo again >> {told} && exit 0; touch {told}; sleep 1000".encode())
     api.wait(job)
-    eventually(told.exists)
+    assert eventually(told.exists, PATIENCE)
     daemon.end("KILL")
     launcherd()
-    eventually(lambda: told.read_text() == "again\n")
+    assert eventually(lambda: told.read_text() == "again\n", PATIENCE)
 
 
 def report(api, job):

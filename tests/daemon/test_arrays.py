@@ -1,10 +1,11 @@
 """Arrays: one job with many elements."""
 import pathlib
-import time
 
 import grpc
 import pytest
+from cluster.testing import eventually
 
+PATIENCE = 60.0
 KILLED, SUCCEEDED, QUEUED = 7, 5, 1
 
 
@@ -40,13 +41,6 @@ def refusal(call, *args, **fields):
 def counts(api, job):
     status = api.get(job).array
     return status.waiting, status.running, status.succeeded, status.failed, status.killed
-
-
-def eventually(condition):
-    end = time.monotonic() + 60
-    while not condition() and time.monotonic() < end:
-        time.sleep(0.05)
-    assert condition()
 
 
 def test_each_element_runs_once_with_its_index(api, tmp_path):
@@ -94,15 +88,15 @@ def test_an_element_is_asked_by_its_name(api):
 def test_one_element_can_be_killed(launcherd):
     api = launcherd(slots=1).client()
     job = api.submit(["sleep", "1000"], request_array=array("0-3"))
-    eventually(lambda: counts(api, job)[:2] == (3, 1))
+    assert eventually(lambda: counts(api, job)[:2] == (3, 1), PATIENCE)
     assert refusal(api.output, f"{job}[2]") == (grpc.StatusCode.FAILED_PRECONDITION, f"element 2 of job {job} has not started yet")
     waiting = api.get(f"{job}[2]")
     assert (waiting.id, waiting.state) == (f"{job}[2]", QUEUED)
     api.kill(f"{job}[2]")
     assert elements(api, job)[-2:] == [(2, 2, "KILLED", 143), (3, 3, "QUEUED", 0)]
     api.kill(f"{job}[0]", at_once=True)
-    eventually(lambda: elements(api, job)[0][:3] == (0, 0, "KILLED"))
-    eventually(lambda: api.get(f"{job}[1]").HasField("started"))
+    assert eventually(lambda: elements(api, job)[0][:3] == (0, 0, "KILLED"), PATIENCE)
+    assert eventually(lambda: api.get(f"{job}[1]").HasField("started"), PATIENCE)
     assert "1 element runs, 1 element waits: needs 1 slot" in api.get(job).reason
     api.kill(job)
     assert api.wait(job).state == KILLED
@@ -148,13 +142,13 @@ def test_a_large_array_is_one_call_and_survives_a_kill(launcherd, tmp_path):
     before = resident(daemon.process)
     job = api.submit(["sh", "-c", f"mkdir {marks}/$MUSTER_ARRAY_INDEX"],
                      request_array=array("0-9999"))
-    eventually(lambda: counts(api, job)[2] >= 40)
+    assert eventually(lambda: counts(api, job)[2] >= 40, PATIENCE)
     assert resident(daemon.process) - before < 50
     daemon.end("KILL")
     daemon = launcherd(slots=4)
     api = daemon.client()
     done = counts(api, job)[2]
-    eventually(lambda: counts(api, job)[2] >= done + 40)
+    assert eventually(lambda: counts(api, job)[2] >= done + 40, PATIENCE)
     assert counts(api, job)[3] == 0, "mkdir fails where an element runs twice"
     few = pages(api, job, size=1)
     assert all(len(page) == 1 for page in few)
@@ -180,7 +174,7 @@ def test_kills_lose_and_double_no_element(launcherd, tmp_path):
     job = api.submit(["sh", "-c", f"sleep 0.0$((MUSTER_ARRAY_INDEX % 10)); mkdir {marks}/$MUSTER_ARRAY_INDEX"],
                      request_array=array("0-149", most=3))
     for so_far in (20, 60, 100):
-        eventually(lambda: counts(api, job)[2] >= so_far)
+        assert eventually(lambda: counts(api, job)[2] >= so_far, PATIENCE)
         launcherd.started[-1].end("KILL")
         api = launcherd(slots=4).client()
     ended = api.wait(job)
@@ -195,7 +189,7 @@ def test_elements_run_on_without_launcherd(launcherd, tmp_path, signal):
     go = tmp_path / "go"
     job = api.submit(["sh", "-c", f"while ! test -e {go}; do sleep 0.05; done; mkdir {tmp_path}/e-$MUSTER_ARRAY_INDEX"],
                      request_array=array("0-3"))
-    eventually(lambda: counts(api, job)[:2] == (2, 2))
+    assert eventually(lambda: counts(api, job)[:2] == (2, 2), PATIENCE)
     daemon.end(signal)
     api = launcherd(slots=2).client()
     assert counts(api, job)[:2] == (2, 2)
@@ -215,7 +209,7 @@ def test_an_array_is_forgotten_as_a_whole(launcherd):
     assert len(list(folders.iterdir())) == 4
     daemon.end()
     daemon = launcherd()
-    eventually(lambda: [path.name for path in folders.iterdir()] == [then])
+    assert eventually(lambda: [path.name for path in folders.iterdir()] == [then], PATIENCE)
     assert refusal(daemon.client().get, job)[0] == grpc.StatusCode.NOT_FOUND
 
 
