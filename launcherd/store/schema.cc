@@ -82,8 +82,9 @@ constexpr std::string_view kVersion3 = R"sql(
 constexpr std::string_view kVersion4 = R"sql(
   ALTER TABLE jobs ADD COLUMN array INTEGER REFERENCES jobs (number) ON DELETE CASCADE;
   ALTER TABLE jobs ADD COLUMN array_index INTEGER;
-  CREATE UNIQUE INDEX elements ON jobs (array, array_index);
+  CREATE UNIQUE INDEX elements ON jobs (array, array_index) WHERE array IS NOT NULL;
   CREATE INDEX listed_jobs ON jobs (number) WHERE array IS NULL;
+  CREATE INDEX listed_open_jobs ON jobs (number) WHERE ended_us IS NULL AND array IS NULL;
   CREATE TABLE dependencies (
     job INTEGER NOT NULL REFERENCES jobs (number) ON DELETE CASCADE,
     awaited TEXT NOT NULL,

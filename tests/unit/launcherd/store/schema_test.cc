@@ -170,6 +170,29 @@ TEST_F(StoreSchema, ADamagedDatabaseIsLeftAsItIs) {
   }
 }
 
+// Otherwise a page of a list would sort all stored jobs.
+TEST_F(StoreSchema, ListsOfJobsComeFromAnIndex) {
+  auto database = open_store(path(), store_migrations());
+  ASSERT_TRUE(database.ok()) << database.status();
+  const auto plan_of = [&](const std::string& query) {
+    const auto statement = database->prepare("EXPLAIN QUERY PLAN SELECT id FROM jobs WHERE " + query);
+    EXPECT_TRUE(statement.ok()) << statement.status();
+    std::string plan;
+    launcherd::Execution row = statement->start();
+    while (*row.next()) plan += row.bytes(3) + "; ";
+    return plan;
+  };
+  const std::string order = " AND number < 9 ORDER BY number DESC LIMIT 5";
+  EXPECT_EQ(plan_of("array IS NULL" + order), "SEARCH jobs USING INDEX listed_jobs (number<?); ");
+  EXPECT_EQ(plan_of("ended_us IS NULL AND array IS NULL" + order),
+            "SEARCH jobs USING INDEX listed_open_jobs (number<?); ");
+  EXPECT_EQ(plan_of("ended_us IS NULL AND number > 9 ORDER BY number LIMIT 5"),
+            "SEARCH jobs USING INDEX open_jobs (number>?); ");
+  EXPECT_EQ(plan_of("array = 3 AND array_index >= 4 ORDER BY array_index LIMIT 5"),
+            "SEARCH jobs USING INDEX elements (array=? AND array_index>?); ");
+  EXPECT_EQ(plan_of("id >= 'a' AND id < 'b' AND array IS NULL ORDER BY id LIMIT 3").find("TEMP"), std::string::npos);
+}
+
 TEST_F(StoreSchema, ADatabaseOfAnotherProgramIsRefused) {
   write_file(path(), "");
   {
