@@ -31,7 +31,6 @@ constexpr std::array<Name, 9> kNames{{{AllreduceAlgorithm::kFlat, "flat"},
 // The largest size, in bytes, for which an algorithm is the fastest. Measured on two cores with dirtied inputs
 // (bench/results).
 constexpr std::size_t kFlatUpTo = 16 * kKiB;
-constexpr std::size_t kFlatUpToTwoRanks = 32 * kKiB;
 constexpr std::size_t kFlatUpToManyRanks = 8 * kKiB;  // with more than four ranks, reading costs more than it saves
 constexpr std::size_t kStagedUpTo = 3 * kMiB / 2;     // below this size, walking peers' pages costs too much
 constexpr std::size_t kPeerReadUpTo = 12 * kMiB;      // above this size, stores past the caches are faster
@@ -56,7 +55,8 @@ constexpr std::size_t kDoublingUpTo = 4 * kKiB;  // used for many ranks
 AllreduceAlgorithm on_one_host(const Layout& layout, const AllreduceCriteria& criteria) {
   if (criteria.bytes <= (layout.ranks > 4 ? kFlatUpToManyRanks : kFlatUpTo)) return AllreduceAlgorithm::kFlat;
   if (criteria.registered) return AllreduceAlgorithm::kDirect;
-  if (layout.ranks <= 2 && criteria.bytes <= kFlatUpToTwoRanks) return AllreduceAlgorithm::kFlat;
+  // Between two ranks, both ways move the same bytes from core to core, and this one has half as many rounds.
+  if (layout.ranks <= 2) return AllreduceAlgorithm::kFlat;
   const bool reads = layout.can_read_peers && !layout.oversubscribed;
   return reads && criteria.bytes > kStagedUpTo && criteria.bytes <= kPeerReadUpTo ? AllreduceAlgorithm::kPeerRead
                                                                                   : AllreduceAlgorithm::kStaged;
@@ -113,7 +113,6 @@ AllreduceAlgorithm between_hosts(const Layout& layout, const AllreduceCriteria& 
 bool can_do(const Layout& layout, const AllreduceCriteria& criteria, AllreduceAlgorithm algorithm) {
   switch (algorithm) {
     case AllreduceAlgorithm::kFlat:
-      return layout.hosts == 1 && criteria.bytes <= 256 * kKiB;
     case AllreduceAlgorithm::kStaged:
       return layout.hosts == 1;
     case AllreduceAlgorithm::kPeerRead:
