@@ -65,7 +65,8 @@ class Console:
             self._changed.wait_for(lambda: len(found()) >= count or not self._is_open, timeout)
             matches = found()
             seen = self._bytes.decode(errors="replace")
-        assert len(matches) >= count, f"{pattern!r} came {len(matches)} times of {count}:\n{seen}"
+            why = f"within {timeout} s" if self._is_open else "until its other end was closed"
+        assert len(matches) >= count, f"{pattern!r} came {len(matches)} times of {count} {why}:\n{seen}"
         return matches[:count]
 
     def wait_until(self, is_enough, timeout=PATIENCE):

@@ -185,7 +185,10 @@ def test_the_report_names_rank_host_and_line(zoo, file_systems, name):
     if name not in zoo:
         pytest.skip(missing(name, file_systems))
     hang, job = HANGS[name], zoo[name]
-    job.err.wait_for("hvdrun: cause", timeout=LONG)
+    try:
+        job.err.wait_for("hvdrun: cause", timeout=LONG)
+    except AssertionError as early:
+        raise AssertionError(job.end(90)) from early  # says how hvdrun ended
     if hang.needs in file_systems:
         file_systems[hang.needs].end()
     result = job.end(90)

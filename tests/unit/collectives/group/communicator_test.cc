@@ -299,6 +299,22 @@ TEST_P(CommunicatorTest, RegisteredBuffersOfDifferentSizes) {
   });
 }
 
+TEST_P(CommunicatorTest, VectorsBeyondTheCaches) {
+  RanksInThreads ranks(GetParam().hosts);
+  ranks.run([&](const std::shared_ptr<Communicator>& comm) {
+    constexpr std::size_t kCount = 3'400'003;  // more than kStreamFrom bytes, and no whole number of pieces
+    std::vector<float> in(kCount);
+    for (std::size_t i = 0; i < kCount; ++i) in[i] = static_cast<float>((i + at(comm->rank())) % 1000);
+    std::vector<float> out(kCount);
+    ASSERT_TRUE(comm->allreduce(in.data(), out.data(), kCount, DType::kF32, RedOp::kSum, {}).ok());
+    for (std::size_t i = 0; i < kCount; ++i) {
+      float sum = 0;
+      for (int rank = 0; rank < comm->size(); ++rank) sum += static_cast<float>((i + at(rank)) % 1000);
+      ASSERT_EQ(out[i], sum) << i;
+    }
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(OneHost, CommunicatorTest,
                          testing::Values(Shape{{1}, ""}, Shape{{2}, ""}, Shape{{3}, ""}, Shape{{4}, ""}, Shape{{9}, ""},
                                          Shape{{2}, "staged"}, Shape{{3}, "staged"}, Shape{{5}, "peer_read"},
