@@ -16,8 +16,8 @@ namespace muster::collectives::inline algorithm {
 // operation is in place. Such stores need not read the old contents.
 inline constexpr std::size_t kStreamFrom = std::size_t{12} << 20;
 
-// Works in rounds of kSlotBytes: every rank puts its input into its line or its slot, then reduces all inputs. Each rank
-// reads all bytes of all others.
+// Works in rounds of kSlotBytes: every rank puts its input into its line or its slot, then reduces all inputs. Each
+// rank reads all bytes of all others.
 base::Status flat_allreduce(HostTeam& team, const Call& call, const ReduceTask& reduction);
 
 // Works chunk by chunk: every rank stages what the others reduce, reduces its own slice, and copies the others' results
