@@ -50,6 +50,7 @@ RANK_SETTERS = {"model/rank_env.cc": re.compile(r"^void put_"),
                 "agent/job/rank_pmi.cc": re.compile(r"^void RankPmi::plan\("),
                 "agent/job/rank_pals.cc": re.compile(r"^void RankPals::plan\("),
                 "launcherd/daemon/job_manager_arrays.cc": re.compile(r"^void JobManager::add_array_variables\("),
+                "model/trace_context.cc": re.compile(r"^std::vector<.*> trace_variables\("),
                 "model/dmlc.cc": re.compile(r"^std::vector<.*> dmlc_variables\("),
                 "model/gpu_binding.cc": re.compile(r"^std::vector<.*> mask_variables\("),
                 "agent/job/job_stores.cc": re.compile(r"^std::vector<.*> JobStores::variables\(")}
