@@ -31,7 +31,7 @@ FOLDERS = {
     "collectives": ["include", "kernel", "call", "transport", "algorithm", "join", "group", "device", "engine", "api"],
     "agent": ["unpack", "stage", "launch", "proc", "stacks", "evidence", "process", "strays", "pmix", "pmix/helper", "pmi", "gpus", "gpus/helper",
               "host", "io", "relay", "link", "commands", "job", "probe"],
-    "launcherd": ["bootstrap", "ssh", "enrol", "site", "start", "hosts", "elastic", "relays", "service", "output", "web", "store", "queue",
+    "launcherd": ["bootstrap", "ssh", "enrol", "site", "start", "hosts", "elastic", "relays", "service", "output", "trace", "web", "store", "queue",
                   "agents", "plan", "stage", "run", "cleanup", "doctor", "daemon"],
     "cli": ["help", "options", "foreign", "hosts", "view", "doctor", "verbs", "top", "run", "ensemble", "daemon"],
 }
@@ -40,10 +40,10 @@ FOLDERS = {
 # folder, or files given by their path without suffix. fmt and the standard library are for all.
 THIRD_PARTY = {
     "boost/asio": ["base/loop", "rendezvous", "agent", "launcherd"],
-    "boost/beast": ["rendezvous", "launcherd/web"],
+    "boost/beast": ["rendezvous", "launcherd/web", "launcherd/trace"],
     "boost": ["base/loop", "rendezvous", "agent", "launcherd"],
     "openssl": ["base/tls", "base/tls_keys", "base/hmac", "base/sha256", "collectives/transport/record", "agent",
-                "launcherd/service", "launcherd/bootstrap", "launcherd/ssh"],
+                "launcherd/service", "launcherd/bootstrap", "launcherd/ssh", "launcherd/trace"],
     "google/protobuf": ["proto", "launcherd/service"],
     "grpcpp": ["proto", "agent/link", "launcherd/service"],
     "grpc": ["proto", "agent/link", "agent/grpc_parts", "launcherd/service"],
