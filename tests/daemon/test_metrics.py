@@ -5,6 +5,7 @@ import math
 import os
 import pathlib
 import re
+import signal
 import shutil
 import subprocess
 import tempfile
@@ -211,3 +212,22 @@ def test_other_machines_need_tls(launcherd):
     daemon = launcherd("--metrics", "0.0.0.0:0", waits=False)
     assert "other machines get metrics by TLS only" in daemon.line_with("--metrics")
     assert daemon.process.wait(timeout=http_user.PATIENCE) == 2
+
+
+def test_sighup_renews_the_certificate(launcherd, tmp_path):
+    cert, key = certificate(tmp_path)
+    old = cert.with_name("old.pem")
+    old.write_bytes(cert.read_bytes())
+    daemon, url, token = served(launcherd, "--tls-cert", str(cert), "--tls-key", str(key))
+    assert curl(url, "--cacert", str(old), token=token)[0] == 200
+    certificate(tmp_path)
+    daemon.process.send_signal(signal.SIGHUP)
+    daemon.line_with("certificates were read again")
+    assert curl(url, "--cacert", str(cert), token=token)[0] == 200
+    assert curl(url, "--cacert", str(old), token=token)[0] == 0  # the server proves itself by the new one
+    new = cert.with_name("new.pem")
+    new.write_bytes(cert.read_bytes())
+    cert.write_text("broken")
+    daemon.process.send_signal(signal.SIGHUP)
+    daemon.line_with("the certificates were not changed")
+    assert curl(url, "--cacert", str(new), token=token)[0] == 200
