@@ -66,6 +66,16 @@ def test_the_other_calls(in_loop):
         await client.kill(endless, at_once=True)
         assert JobState((await client.wait(endless)).state) == JobState.KILLED
         assert (await client.drain("localhost", "why")).drained and not (await client.resume("localhost")).drained
+        job = await client.submit(["sleep", "1000"], environment=PATH)
+        async for event in client.watch(job):
+            if event.HasField("job_state_changed") and event.job_state_changed.state == JobState.RUNNING:
+                break
+        assert [process.rank for process in await client.stacks(job)] == [0]
+        assert (await client.hang(job)).size == 1
+        assert [host.host for host in (await client.history(job)).hosts] == ["localhost"]
+        await client.kill(job, at_once=True)
+        report, = await client.cleanup(dry_run=True, job="aaaaaaaa")
+        assert (report.host, report.unreachable) == ("localhost", "")
         assert [host.name for host in await client.hosts()] == ["localhost"] and (await client.capabilities()).pid
         with pytest.raises(NotFound):
             await client.resize("aaaaaaaa", 2)

@@ -12,6 +12,7 @@ import threading
 import pytest
 from test_certificates import Authority
 
+from muster.client import calls
 from muster.client import (AlreadyExists, Cancelled, Client, DeadlineExceeded, FailedPrecondition, InvalidArgument, JobSpec,
                            JobState, MusterError, NotFound, PermissionDenied, ResourceExhausted, SubmitRequest, TlsFiles,
                            Unavailable, job_request)
@@ -180,6 +181,55 @@ def test_arrays(client):
     assert client.get(f"{job}[3]").exit_code == 1 and output(client, f"{job}[4]") == b"4\n"
     with pytest.raises(FailedPrecondition):
         list(client.elements(run(client, "true")))
+
+
+def test_where_the_ranks_of_a_job_are(client):
+    job = run(client, sys.executable, "-c", "import time; print(flush=True); time.sleep(1000)", size=2)
+    until(client, job, JobState.RUNNING)
+    with client.logs(job, follow=True) as chunks:
+        assert next(chunks).data == b"\n"
+    assert {process.rank for process in client.stacks(job) if process.pid} == {0, 1}
+    only, = client.stacks(job, ranks=[1], native=True)
+    assert only.rank == 1 and only.threads and not only.problem
+    report = client.hang(job)
+    assert (report.size, report.answered) == (2, 2) and report.classes
+    with pytest.raises(InvalidArgument, match="2"):
+        client.stacks(job, ranks=[2])
+    with pytest.raises(InvalidArgument) as error:
+        client.stacks(job, ranks=["one"])
+    assert error.value.field == "ranks"
+    client.kill(job, at_once=True)
+    client.wait(job)
+    for call in (client.stacks, client.hang):
+        with pytest.raises(FailedPrecondition):
+            call(job)
+        with pytest.raises(NotFound):
+            call("aaaaaaaa")
+
+
+def test_history(client):
+    job = run(client, "sleep", "1000")
+    until(client, job, JobState.RUNNING)
+    while not client.history(job).job:  # launcherd adds a point every few seconds
+        threading.Event().wait(0.2)
+    history = client.history(job, hosts=["localhost"])
+    assert [host.host for host in history.hosts] == ["localhost"] and history.job[0].time.seconds > 0
+    assert not client.history(job, since=datetime.datetime.now() + datetime.timedelta(hours=1)).job
+    assert [host.host for host in client.history().hosts] == ["localhost"]
+    with pytest.raises(InvalidArgument) as error:
+        client.history(hosts="localhost")
+    assert error.value.field == "hosts"
+    with pytest.raises(NotFound):
+        client.history(hosts=["elsewhere"])
+
+
+def test_cleanup(client):
+    for dry_run in (True, False):
+        report, = client.cleanup(dry_run=dry_run, job="aaaaaaaa")
+        assert (report.host, report.unreachable, list(report.remains)) == ("localhost", "", [])
+    with pytest.raises(NotFound):
+        client.cleanup(hosts=["elsewhere"], dry_run=True)
+    assert calls.may_repeat(calls.cleanup([], "", True)) and not calls.may_repeat(calls.cleanup([], "", False))
 
 
 def test_hosts_and_the_launcher(client):

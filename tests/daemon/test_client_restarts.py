@@ -5,7 +5,7 @@ import threading
 import pytest
 from test_client import PATH, client_of, run, until
 
-from muster.client import AsyncClient, JobState, job_request
+from muster.client import AsyncClient, FailedPrecondition, JobState, job_request
 
 LINES = 300
 COUNTS = ["sh", "-c", f"i=0; while [ $i -lt {LINES} ]; do i=$((i + 1)); echo $i; sleep 0.01; done"]
@@ -77,6 +77,26 @@ def test_submissions(restarts):
         blocker = blocked(client)
         check_submitted(client, client.submit_many(requests(life.cut), window=30))
         client.kill(blocker, at_once=True)
+
+
+def test_stacks_and_history(restarts):
+    """The client asks again for both. The next launcherd may answer before its agents are back."""
+
+    def is_seen():
+        try:
+            return any(process.pid for process in client.stacks(job))
+        except FailedPrecondition:
+            return False
+
+    life = restarts(slots=1)
+    with client_of(life.daemon) as client:
+        job = blocked(client)
+        life.cut()
+        while not is_seen():
+            pass
+        life.cut()
+        assert [host.host for host in client.history(job).hosts] == ["localhost"]
+        client.kill(job, at_once=True)
 
 
 def test_submissions_of_tasks(restarts):

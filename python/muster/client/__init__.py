@@ -18,13 +18,14 @@ from muster.client.client import Client, Stream
 from muster.client.errors import (Aborted, AlreadyExists, Cancelled, DataLoss, DeadlineExceeded, FailedPrecondition,
                                   InternalError, InvalidArgument, MusterError, NotFound, OutOfRange, PermissionDenied,
                                   ResourceExhausted, Unauthenticated, Unavailable, Unimplemented)
-from muster.client.jobs import (Capabilities, ElementRange, Event, Job, JobFields, JobPage, JobSpec, JobState, LauncherHost, LogChunk,
-                                ResizeResponse, SubmitRequest, WantedHost, job_request, new_request_id, parse_host)
+from muster.client.jobs import (Capabilities, CleanupReport, ElementRange, Event, HangReport, HistoryResponse, Job, JobFields,
+                                JobPage, JobSpec, JobState, LauncherHost, LogChunk, ProcessStack, ResizeResponse, SubmitRequest,
+                                WantedHost, job_request, new_request_id, parse_host)
 
 __all__ = [
-    "Aborted", "Address", "AlreadyExists", "AsyncClient", "AsyncStream", "Cancelled", "Capabilities", "Client", "DataLoss",
-    "DeadlineExceeded", "ElementRange", "Event", "FailedPrecondition", "InternalError", "InvalidArgument", "Job", "JobFields", "JobPage",
-    "JobSpec", "JobState", "LauncherHost", "LogChunk", "MusterError", "NotFound", "OutOfRange", "PermissionDenied",
-    "ResizeResponse", "ResourceExhausted", "Stream", "SubmitRequest", "TlsFiles", "Unauthenticated", "Unavailable",
+    "Aborted", "Address", "AlreadyExists", "AsyncClient", "AsyncStream", "Cancelled", "Capabilities", "CleanupReport",
+    "Client", "DataLoss", "DeadlineExceeded", "ElementRange", "Event", "FailedPrecondition", "HangReport", "HistoryResponse",
+    "InternalError", "InvalidArgument", "Job", "JobFields", "JobPage", "JobSpec", "JobState", "LauncherHost", "LogChunk",
+    "MusterError", "NotFound", "OutOfRange", "PermissionDenied", "ProcessStack", "ResizeResponse", "ResourceExhausted", "Stream", "SubmitRequest", "TlsFiles", "Unauthenticated", "Unavailable",
     "Unimplemented", "WantedHost", "find_address", "job_request", "new_request_id", "parse_host",
 ]

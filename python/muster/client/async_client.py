@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import datetime
 from types import TracebackType
-from typing import (TYPE_CHECKING, Any, AsyncIterator, Generic, Iterable, List, Optional, Sequence, Type, Union, cast)
+from typing import (TYPE_CHECKING, Any, AsyncIterator, Awaitable, Callable, Generic, Iterable, List, Optional,
+                    Sequence, Type, Union, cast)
 
 from muster.client import calls
 from muster.client._stubs import grpc, launcher_pb2, launcher_pb2_grpc
@@ -17,8 +18,9 @@ from muster.client.address import TlsFiles, check_socket, find_address
 from muster.client.channels import open_async_channel
 from muster.client.cursors import Cursor, LogsCursor, Message, WatchCursor
 from muster.client.errors import Cancelled, DeadlineExceeded, MusterError, Unavailable, from_rpc, left_in_doubt
-from muster.client.jobs import (Capabilities, ElementRange, Event, Job, JobFields, JobPage, JobState, LauncherHost, LogChunk,
-                                ResizeResponse, SubmitRequest, Text, WantedHost, job_request)
+from muster.client.jobs import (Capabilities, CleanupReport, ElementRange, Event, HangReport, HistoryResponse, Job, JobFields,
+                                JobPage, JobState, LauncherHost, LogChunk, ProcessStack, ResizeResponse, SubmitRequest,
+                                Text, WantedHost, job_request)
 from muster.client.retry import Attempts
 
 if TYPE_CHECKING:
@@ -29,6 +31,14 @@ def _is_cancelled_task() -> bool:
     """True if the current task itself was cancelled. Python knows this since 3.11; before, False."""
     task = asyncio.current_task()
     return task is not None and getattr(task, "cancelling", lambda: 0)() > 0
+
+
+async def _answer(call: Any) -> Any:
+    return await call
+
+
+async def _all_of(call: Any) -> List[Any]:
+    return [message async for message in call]
 
 
 class AsyncStream(Generic[Message]):
@@ -195,15 +205,15 @@ class AsyncClient:
         except Unavailable:
             return  # the next attempt says so
 
-    async def _ask(self, name: str, request: Any) -> Any:
-        """Sends a request until it is answered."""
+    async def _ask(self, name: str, request: Any, receive: Callable[[Any], Awaitable[Any]] = _answer) -> Any:
+        """Sends a request until it is answered. `receive` reads the answer."""
         if not calls.may_repeat(request):
             # A connection that works makes it unlikely that the next call is cut.
             await self._ask("GetCapabilities", launcher_pb2.GetCapabilitiesRequest())
         attempts = Attempts(self._timeout)
         while True:
             try:
-                answer = await (await self._method(name))(request, timeout=attempts.remaining())
+                answer = await receive((await self._method(name))(request, timeout=attempts.remaining()))
                 self._has_contact = True
                 return answer
             except grpc.RpcError as error:
@@ -322,7 +332,26 @@ class AsyncClient:
         """As Client.resize()."""
         return cast(ResizeResponse, await self._ask("Resize", calls.resize(job, size, add_hosts)))
 
+    # What a job does.
+
+    async def stacks(self, job: str, *, ranks: Iterable[int] = (), native: bool = False) -> List[ProcessStack]:
+        """As Client.stacks()."""
+        return cast(List[ProcessStack], await self._ask("Stacks", calls.stacks(job, ranks, native), _all_of))
+
+    async def hang(self, job: str) -> HangReport:
+        """As Client.hang()."""
+        return cast(HangReport, await self._ask("ExplainHang", launcher_pb2.ExplainHangRequest(job=job)))
+
     # Hosts, and the launcher itself.
+
+    async def history(self, job: str = "", *, hosts: Iterable[str] = (),
+                      since: Optional[datetime.datetime] = None) -> HistoryResponse:
+        """As Client.history()."""
+        return cast(HistoryResponse, await self._ask("History", calls.history(job, hosts, since)))
+
+    async def cleanup(self, *, hosts: Iterable[str] = (), job: str = "", dry_run: bool = False) -> List[CleanupReport]:
+        """As Client.cleanup()."""
+        return cast(List[CleanupReport], await self._ask("Cleanup", calls.cleanup(hosts, job, dry_run), _all_of))
 
     async def hosts(self) -> List[LauncherHost]:
         """As Client.hosts()."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import signal as signals
-from typing import Any, Iterable, Optional, Union
+from typing import Any, Iterable, List, Optional, Union
 
 from muster.client._stubs import launcher_pb2
 from muster.client.errors import InvalidArgument
@@ -13,9 +13,12 @@ from muster.client.jobs import JobState, WantedHost, new_request_id, parse_depen
 
 def may_repeat(request: Any) -> bool:
     """True if the launcher does the same when it gets the request twice. Submissions have a request_id. A second Kill
-    would not wait for the grace time, and a second Signal would arrive twice."""
+    would not wait for the grace time, and a second Signal would arrive twice. A second Cleanup would not report what the
+    first has removed."""
     if isinstance(request, launcher_pb2.KillRequest):
         return bool(request.at_once)
+    if isinstance(request, launcher_pb2.CleanupRequest):
+        return bool(request.dry_run)
     return not isinstance(request, launcher_pb2.SignalRequest)
 
 
@@ -76,6 +79,31 @@ def update(job: str, priority: Optional[int], deadline: Optional[datetime.dateti
 
 def rerun(job: str, request_id: Optional[str]) -> launcher_pb2.RerunRequest:
     return launcher_pb2.RerunRequest(job=job, request_id=request_id or new_request_id())
+
+
+def stacks(job: str, ranks: Iterable[int], native: bool) -> launcher_pb2.StacksRequest:
+    try:
+        return launcher_pb2.StacksRequest(job=job, ranks=list(ranks), native=native)
+    except (TypeError, ValueError) as why:
+        raise InvalidArgument(f"ranks: has a wrong value: {why}", field="ranks") from why
+
+
+def history(job: str, hosts: Iterable[str], since: Optional[datetime.datetime]) -> launcher_pb2.HistoryRequest:
+    request = launcher_pb2.HistoryRequest(job=job, hosts=names("hosts", hosts))
+    if since is not None:
+        request.since.CopyFrom(timestamp(since))
+    return request
+
+
+def cleanup(hosts: Iterable[str], job: str, dry_run: bool) -> launcher_pb2.CleanupRequest:
+    return launcher_pb2.CleanupRequest(hosts=names("hosts", hosts), job=job, dry_run=dry_run)
+
+
+def names(field: str, values: Iterable[str]) -> List[str]:
+    """A text alone would be taken for a list of its letters."""
+    if isinstance(values, str):
+        raise InvalidArgument(f"{field}: {values!r} is no list; write [{values!r}]", field=field)
+    return list(values)
 
 
 def resize(job: str, size: int, add_hosts: Iterable[Union[str, WantedHost]]) -> launcher_pb2.ResizeRequest:

@@ -9,8 +9,8 @@ import collections
 import datetime
 import threading
 from types import TracebackType
-from typing import (TYPE_CHECKING, Any, Deque, Generic, Iterable, Iterator, List, Optional, Sequence, Tuple, Type, TypeVar,
-                    Union, cast)
+from typing import (TYPE_CHECKING, Any, Callable, Deque, Generic, Iterable, Iterator, List, Optional, Sequence, Tuple,
+                    Type, TypeVar, Union, cast)
 
 from muster.client import calls
 from muster.client._stubs import grpc, launcher_pb2, launcher_pb2_grpc
@@ -18,8 +18,9 @@ from muster.client.address import TlsFiles, check_socket, find_address
 from muster.client.channels import open_channel
 from muster.client.cursors import Cursor, LogsCursor, Message, WatchCursor
 from muster.client.errors import Cancelled, DeadlineExceeded, MusterError, Unavailable, from_rpc, left_in_doubt
-from muster.client.jobs import (Capabilities, ElementRange, Event, Job, JobFields, JobPage, JobState, LauncherHost, LogChunk,
-                                ResizeResponse, SubmitRequest, Text, WantedHost, job_request)
+from muster.client.jobs import (Capabilities, CleanupReport, ElementRange, Event, HangReport, HistoryResponse, Job, JobFields,
+                                JobPage, JobState, LauncherHost, LogChunk, ProcessStack, ResizeResponse, SubmitRequest,
+                                Text, WantedHost, job_request)
 from muster.client.retry import Attempts
 
 if TYPE_CHECKING:
@@ -203,15 +204,15 @@ class Client:
         except Unavailable:
             return  # the next attempt says so
 
-    def _ask(self, name: str, request: Any) -> Any:
-        """Sends a request until it is answered."""
+    def _ask(self, name: str, request: Any, receive: Callable[[Any], Any] = lambda answer: answer) -> Any:
+        """Sends a request until it is answered. `receive` reads the answer of a call that is a stream."""
         if not calls.may_repeat(request):
             # A connection that works makes it unlikely that the next call is cut.
             self._ask("GetCapabilities", launcher_pb2.GetCapabilitiesRequest())
         attempts = Attempts(self._timeout)
         while True:
             try:
-                answer = self._method(name)(request, timeout=attempts.remaining())
+                answer = receive(self._method(name)(request, timeout=attempts.remaining()))
                 self._has_contact = True
                 return answer
             except grpc.RpcError as error:
@@ -371,7 +372,36 @@ class Client:
         Errors: FailedPrecondition, OutOfRange, ResourceExhausted (too few slots are free)."""
         return cast(ResizeResponse, self._ask("Resize", calls.resize(job, size, add_hosts)))
 
+    # What a job does.
+
+    def stacks(self, job: str, *, ranks: Iterable[int] = (), native: bool = False) -> List[ProcessStack]:
+        """Returns where ranks and the processes that they started are, as soon as all hosts have answered. A host that does
+        not answer in time is a message without a pid.
+
+        `ranks`: only these. `native`: also the native stacks of processes that run Python. Errors: InvalidArgument (the job
+        lacks the rank), FailedPrecondition (no ranks run)."""
+        return cast(List[ProcessStack], self._ask("Stacks", calls.stacks(job, ranks, native), list))
+
+    def hang(self, job: str) -> HangReport:
+        """Looks at all ranks twice and returns which of them seem to hold the job up. Takes some seconds. Errors:
+        FailedPrecondition (no ranks run)."""
+        return cast(HangReport, self._ask("ExplainHang", launcher_pb2.ExplainHangRequest(job=job)))
+
     # Hosts, and the launcher itself.
+
+    def history(self, job: str = "", *, hosts: Iterable[str] = (),
+                since: Optional[datetime.datetime] = None) -> HistoryResponse:
+        """Returns how busy a job and its hosts were; without `job` all hosts, or `hosts`. `since`: only later points;
+        launcherd has about one hour."""
+        return cast(HistoryResponse, self._ask("History", calls.history(job, hosts, since)))
+
+    def cleanup(self, *, hosts: Iterable[str] = (), job: str = "", dry_run: bool = False) -> List[CleanupReport]:
+        """Ends the processes that dead jobs have left on hosts, and removes their files. Returns a report for each host.
+        Needs the role admin.
+
+        `hosts`: only these. `job`: only what this job has left; a full id. `dry_run`: only report. Without `dry_run` it is
+        never repeated: after Unavailable it may have been done."""
+        return cast(List[CleanupReport], self._ask("Cleanup", calls.cleanup(hosts, job, dry_run), list))
 
     def hosts(self) -> List[LauncherHost]:
         """Returns the launcher's hosts in the order of its list."""

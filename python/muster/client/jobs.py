@@ -14,7 +14,7 @@ import re
 import uuid
 from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Mapping, NamedTuple, Sequence, TypedDict, Union
 
-from muster.client._stubs import duration_pb2, job_pb2, launcher_pb2, timestamp_pb2
+from muster.client._stubs import cleanup_pb2, duration_pb2, job_pb2, launcher_pb2, timestamp_pb2
 from muster.client.errors import InvalidArgument
 
 Job = launcher_pb2.Job
@@ -26,7 +26,11 @@ LogChunk = launcher_pb2.LogChunk
 Capabilities = launcher_pb2.Capabilities
 ResizeResponse = launcher_pb2.ResizeResponse
 ElementRange = launcher_pb2.ElementRange
+HistoryResponse = launcher_pb2.HistoryResponse
 Event = job_pb2.Event
+ProcessStack = job_pb2.ProcessStack
+HangReport = job_pb2.HangReport
+CleanupReport = cleanup_pb2.CleanupReport
 
 Text = Union[str, bytes]
 """Words of commands, paths and variables: bytes go as they are, text as the file system's encoding."""
