@@ -1,4 +1,8 @@
-"""muster trace: a job of a real launcherd as a trace in Chrome's format, as Perfetto reads it."""
+"""muster trace: a job of a real launcherd as a trace in Chrome's format, as Perfetto reads it.
+
+The rules of the format stand for Perfetto's own reader: PyPI's `perfetto` downloads that program when it is first used, and
+our tests download nothing.
+"""
 import json
 import subprocess
 
@@ -16,8 +20,30 @@ def spans(document):
     return [entry for entry in document["traceEvents"] if entry["ph"] == "X"]
 
 
+# What an entry of each kind must have, and of which type (Trace Event Format: complete, instant and metadata events).
+FIELDS = {"X": {"name": str, "ts": int, "dur": int, "pid": int, "tid": int, "args": dict},
+          "i": {"name": str, "ts": int, "s": str, "pid": int, "tid": int, "args": dict},
+          "M": {"name": str, "pid": int, "args": dict}}
+METADATA = {"process_name": ("name", str), "process_sort_index": ("sort_index", int), "thread_name": ("name", str)}
+
+
+def check_entry(entry):
+    fields = FIELDS[entry["ph"]]
+    assert set(fields) <= set(entry) <= {*fields, "ph", "tid"}, entry
+    assert all(type(entry[name]) is kind for name, kind in fields.items()), entry
+    assert entry.get("dur", 0) >= 0 and entry.get("s", "p") in ("g", "p", "t"), entry
+    assert all(isinstance(value, (str, int, bool)) for value in entry["args"].values()), entry
+    if entry["ph"] == "M":
+        name, kind = METADATA[entry["name"]]
+        assert type(entry["args"][name]) is kind and ("tid" in entry) == (entry["name"] == "thread_name"), entry
+
+
 def check_form(document):
     """What the format demands of each entry, and that no thread does two things at once."""
+    assert set(document) == {"traceEvents", "displayTimeUnit", "otherData"}, document.keys()
+    assert document["displayTimeUnit"] in ("ms", "ns")
+    for entry in document["traceEvents"]:
+        check_entry(entry)
     named = {(entry["pid"], entry.get("tid")) for entry in document["traceEvents"] if entry["ph"] == "M"}
     for entry in document["traceEvents"]:
         assert entry["ph"] in "XiM" and isinstance(entry["pid"], int) and isinstance(entry["args"], dict), entry
