@@ -120,12 +120,14 @@ void set_input(const model::JobSpec& job, const std::vector<int>& readers, std::
 // identify the rank. GPUs that the role's variables name stay, unless the user placed the rank on other GPUs.
 proto::EnvList rank_environment(const model::JobSpec& job, const model::RankEnvInput& input, const HostFacts& fact,
                                 const base::Environment& of_job, const base::Environment& of_role,
-                                const proto::EnvList& gpus, bool is_placed) {
+                                const proto::EnvList& gpus, bool is_placed,
+                                const std::optional<model::TraceContext>& trace) {
   base::Environment user_set = of_job;
   for (const auto& [name, value] : of_role.entries()) user_set.set(name, value);
   proto::EnvList variables = of_role.entries();
   const auto add = [&](const proto::EnvList& more) { variables.insert(variables.end(), more.begin(), more.end()); };
   add(model::rank_variables(input, user_set));
+  if (trace) add(model::trace_variables(*trace, input.attempt, input.rank.rank, user_set));
   if (job.is_dmlc) add(model::dmlc_variables(job.roles, input, rank_address(fact, job), user_set));
   for (const auto& [name, value] : gpus) {
     if (is_placed || !of_role.get(name)) variables.emplace_back(name, value);
@@ -489,8 +491,9 @@ v1::LaunchRank LaunchPlanner::Planner::launch_of_rank(const HostFacts& fact, mod
     input.master_addr = "127.0.0.1";
     input.master_port = fact.prepared.master_port();
   }
-  proto::set_environment(rank_environment(job_, input, fact, user_set_, of_role, gpus.variables, is_placed),
-                         *rank.mutable_environment());
+  proto::set_environment(
+      rank_environment(job_, input, fact, user_set_, of_role, gpus.variables, is_placed, attempt_.trace),
+      *rank.mutable_environment());
   if (is_local_store) put_master_address(master_address_, rank);
   set_input(job_, readers_, terminal_, rank);
   rank.mutable_cpus()->Add(cores.cpus.begin(), cores.cpus.end());

@@ -16,6 +16,7 @@
 #include "model/job_event.h"
 #include "model/job_spec.h"
 #include "model/placement.h"
+#include "model/trace_context.h"
 #include "proto/muster/v1/agent.pb.h"
 
 namespace muster::launcherd::inline plan {
@@ -91,6 +92,8 @@ struct Attempt {
   // Ranks of a job whose ranks change that run already, with what they are bound to. The others join. A rank that is
   // leaving has the local rank -1.
   std::vector<model::BoundRank> running{};
+  // The span of the job, in which each rank gets a span of its own. nullopt if the job has no trace.
+  std::optional<model::TraceContext> trace{};
 };
 
 struct LaunchPlan {

@@ -249,7 +249,8 @@ base::Status JobRunner::Core::start_live(const Generation& generation, const std
                                                        {.job_id = options_.job_id,
                                                         .number = generation.number,
                                                         .restarts = options_.restarts,
-                                                        .running = running_ranks(generation.plan)},
+                                                        .running = running_ranks(generation.plan),
+                                                        .trace = options_.trace},
                                                        address, environment_));
   for (const std::string& warning : plan.warnings) observer_->on_note(warning);
   for (std::size_t i = 0; i < agents.size(); ++i) {

@@ -29,6 +29,7 @@
 #include "model/job_event.h"
 #include "model/job_spec.h"
 #include "model/node_shape.h"
+#include "model/trace_context.h"
 #include "proto/muster/v1/job.pb.h"
 
 namespace muster::v1 {
@@ -120,6 +121,8 @@ struct LaunchOptions {
   // The time by which the job must have left the hosts: the end of the scheduler's job, or the job's deadline. nullopt
   // if there is no such time, or if it is unknown.
   std::optional<base::WallTime> ends_at{};
+  // The span of the job, for the spans of its ranks. nullopt if the job has no trace.
+  std::optional<model::TraceContext> trace{};
 };
 
 struct HostFailure {

@@ -415,7 +415,8 @@ base::Result<LaunchPlanner> JobRunner::Core::plan(const std::vector<JobHost*>& b
 
 void JobRunner::Core::launch() {
   const std::vector<JobHost*> by_placed = hosts_.by_placed(placement_.hosts.size());
-  const Attempt attempt{.job_id = options_.job_id, .number = options_.attempt, .restarts = options_.restarts};
+  const Attempt attempt{
+      .job_id = options_.job_id, .number = options_.attempt, .restarts = options_.restarts, .trace = options_.trace};
   auto planned = plan(by_placed, attempt);
   // Ranks that run already continue, even if their hosts have changed.
   if (!planned.ok() && hosts_.is_any_launched_before()) {

@@ -204,6 +204,24 @@ TEST(LaunchPlan, EveryRankKnowsWhoItIs) {
   EXPECT_TRUE(has_setting);
 }
 
+TEST(LaunchPlan, EveryRankHasASpanOfItsJobsTrace) {
+  model::JobSpec job;
+  job.command = {"train"};
+  job.placement.hosts = *model::parse_host_list("n1:1,n2:1", "-H");
+  const auto placement = model::place(job.placement);
+  ASSERT_TRUE(placement.ok());
+  const std::vector<HostFacts> facts = {host("n1", {"10.0.0.1"}), host("n2", {"10.0.0.2"})};
+  base::Environment launcher;
+  launcher.set("TRACEPARENT", "of the caller");
+  Attempt attempt{.job_id = "abcdefgh", .number = 2};
+  auto plans = planned(plan_launch(job, *placement, facts, attempt, "10.0.0.1", launcher)).hosts;
+  EXPECT_FALSE(environment(plans[1].ranks(0)).contains("TRACEPARENT"));  // it comes with the job's variables
+  attempt.trace = model::trace_of_job({}, "abcdefgh", {});
+  plans = planned(plan_launch(job, *placement, facts, attempt, "10.0.0.1", launcher)).hosts;
+  EXPECT_EQ(environment(plans[1].ranks(0)).at("TRACEPARENT"),
+            model::traceparent(model::trace_within(*attempt.trace, model::rank_span_name(2, 1))));
+}
+
 TEST(LaunchPlan, ProcessesOfAnElasticJobHaveNumbers) {
   model::JobSpec job;
   job.command = {"a.out"};
