@@ -119,6 +119,9 @@ base::Result<launcherd::DaemonOptions> daemon_options(const ParsedLauncherd& par
   options.build_id = base::build_id();
   options.session_root = environment.get("MUSTER_TMPDIR").value_or("");
   options.on_line = [&notices](const std::string& line) { notices.line(line); };
+  launcherd::OtlpSettings traces = launcherd::read_otlp(environment, "launcherd");
+  for (const std::string& warning : traces.warnings) notices.line(warning);
+  options.otlp = std::move(traces.options);
   return options;
 }
 

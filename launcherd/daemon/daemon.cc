@@ -23,6 +23,8 @@
 #include "launcherd/start/make_bootstrap.h"
 #include "launcherd/store/job_store.h"
 #include "launcherd/store/state_directory.h"
+#include "launcherd/trace/job_trace.h"
+#include "launcherd/trace/trace_exporter.h"
 #include "launcherd/web/web_server.h"
 #include "launcherd/web/write_token.h"
 
@@ -89,6 +91,8 @@ struct Daemon::Parts {
   std::shared_ptr<DialIn> dial_in;  // nullptr if agents cannot connect by themselves
   std::unique_ptr<Bootstrap> bootstrap;
   LoadHistory history;
+  std::unique_ptr<TraceExporter> exporter;  // nullptr if no traces are sent
+  std::unique_ptr<JobTraces> traces;
   std::unique_ptr<HostPool> pool;
   std::unique_ptr<DialledHosts> dialled;
   std::unique_ptr<JobManager> jobs;
@@ -102,6 +106,7 @@ struct Daemon::Parts {
   HeapTrimmer trimmer;
   base::Timer trim_timer;
 
+  void open_traces(const DaemonOptions& options);
   base::Status open_dial_in(const base::Clock& clock, const DaemonOptions& options);
   base::Status load_dialled(const DaemonOptions& options);
   base::Status open_pool(const base::Clock& clock, const DaemonOptions& options);
@@ -113,6 +118,16 @@ struct Daemon::Parts {
   base::Status open_store(const base::Clock& clock, const DaemonOptions& options);
   base::Status serve(const base::Clock& clock, const DaemonOptions& options, ApiListeners listeners);
 };
+
+// launcherd serves without traces if they cannot be sent.
+void Daemon::Parts::open_traces(const DaemonOptions& options) {
+  if (!options.otlp) return;
+  auto started = TraceExporter::start(*options.otlp, {.host = own_host_name(), .version = options.version},
+                                      [log = options.on_line](const std::string& line) { log(line); });
+  if (!started.ok()) return options.on_line(fmt::format("no traces are sent: {}", started.status().message()));
+  exporter = *std::move(started);
+  traces = std::make_unique<JobTraces>(exporter.get());
+}
 
 base::Status Daemon::Parts::open_dial_in(const base::Clock& clock, const DaemonOptions& options) {
   if (!options.accept_agents) return base::ok_status();
@@ -203,7 +218,9 @@ base::Status Daemon::Parts::open_store(const base::Clock& clock, const DaemonOpt
   log_streams = std::make_unique<LogStreams>(logs.get());
   MUSTER_RETURN_IF_ERROR(open_pool(clock, options));
   MUSTER_RETURN_IF_ERROR(load_dialled(options));
+  open_traces(options);
   JobSurroundings surroundings;
+  surroundings.traces = traces.get();
   surroundings.loop = &loop;
   surroundings.clock = &clock;
   surroundings.logs = logs.get();

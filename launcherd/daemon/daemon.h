@@ -24,6 +24,7 @@
 #include "launcherd/enrol/accept_agents.h"
 #include "launcherd/queue/fair_use.h"
 #include "launcherd/service/api_server.h"
+#include "launcherd/trace/otlp_options.h"
 #include "launcherd/web/metrics_server.h"
 #include "model/host_spec.h"
 
@@ -47,6 +48,7 @@ struct DaemonOptions {
   BootstrapOptions bootstrap;
   std::chrono::milliseconds idle_timeout{600'000};  // an agent without a job ends after this; 0 means never
   std::chrono::milliseconds agent_lease{600'000};   // an agent ends if it has had no launcherd for this long
+  std::optional<OtlpOptions> otlp;                  // where traces go; nullopt if none are sent
   std::string version;
   std::string build_id;
   std::string session_root;  // MUSTER_TMPDIR; empty means each host's own default

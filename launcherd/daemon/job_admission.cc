@@ -90,7 +90,9 @@ base::Result<JobAdmission::Candidate> JobAdmission::check(const v1::SubmitReques
                            .user = {},
                            .submission = std::move(submission),
                            .need = std::move(need),
-                           .after = {}},
+                           .after = {},
+                           .submitted = {},
+                           .reason = {}},
                    .environment = environment.SerializeAsString(),
                    .on_admitted = {}};
 }
@@ -110,7 +112,7 @@ void JobAdmission::submit(const v1::SubmitRequest& request, const std::string& u
 }
 
 void JobAdmission::store_new(std::shared_ptr<Candidate> candidate, Reply<v1::SubmitResponse> reply) {
-  const Admitted& job = candidate->job;
+  Admitted& job = candidate->job;
   v1::StoredSpec spec;
   *spec.mutable_request() = job.request;
   spec.set_size(job.need.ranks());
@@ -118,6 +120,8 @@ void JobAdmission::store_new(std::shared_ptr<Candidate> candidate, Reply<v1::Sub
   std::string reason(kWaits);
   if (!job.after.empty()) reason = "waits for " + model::describe(job.after.front());
   if (job.request.held()) reason = held_reason(job.user);
+  job.submitted = now;
+  job.reason = reason;
   Batch batch = {
       NewJob{.id = job.id,
              .request_id = job.request.request_id(),

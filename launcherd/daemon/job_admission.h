@@ -31,6 +31,8 @@ class JobAdmission {
     proto::Submission submission;
     JobNeed need;
     std::vector<model::JobDependency> after;  // jobs for which it waits
+    base::WallTime submitted{};               // as it is stored
+    std::string reason{};                     // why it waits at first
   };
   using OnAdmitted = std::function<void(Admitted)>;
 

@@ -111,6 +111,7 @@ JobManager::OpenJob JobManager::open_job(const base::JobId& id, int size, const 
 
 void JobManager::admitted(JobAdmission::Admitted job, std::uint64_t number) {
   ++counters_.submitted;
+  trace_new(job);
   meter_.add(job.id, surroundings_.clock->wall(), std::nullopt, model::JobState::kQueued);
   OpenJob open =
       open_job(job.id, job.need.ranks(), job.submission, job.request, job.user, job.request.priority(), number);
@@ -425,9 +426,13 @@ void JobManager::count(const Batch& batch) {
 void JobManager::record(const base::JobId& id, Batch batch, std::function<void(const base::Status&)> stored) {
   count(batch);
   add_element_end(id, batch);
-  store_->record(std::move(batch), gate_.wrap([this, id, stored = std::move(stored)](const base::Status& status) {
+  TracedBatch spans = traced(batch);
+  store_->record(std::move(batch), gate_.wrap([this, id, stored = std::move(stored),
+                                               spans = std::move(spans)](const base::Status& status) {
     if (!status.ok()) {
       surroundings_.on_line(fmt::format("job {}: an event could not be stored: {}", id.str(), status.message()));
+    } else {
+      trace(spans);
     }
     if (stored) stored(status);
     if (on_change) on_change(id);

@@ -5,6 +5,7 @@
 // job_manager_restart.cc: jobs of the last launcherd.
 // job_manager_hold.cc: jobs that are held, released or submitted once more.
 // job_manager_after.cc: jobs that wait for other jobs, updates of jobs, and expected starts.
+// job_manager_trace.cc: the traces of jobs.
 // job_manager_arrays.cc: arrays and their elements.
 // job_manager_notify.cc: commands that run when a job has ended.
 // job_manager_hosts.cc: hosts, and what jobs get of them.
@@ -224,6 +225,22 @@ class JobManager {
   void notify_of_page(std::int64_t above);
   void run_command(Notification notification);
   void command_ended(const base::JobId& id, const base::Status& status);
+
+  // Defined in job_manager_trace.cc:
+  // An event of a job that is on its way into the store.
+  struct TracedEvent {
+    base::JobId job;
+    std::string message;
+  };
+  // The parts of a batch that belong to traces. Empty without traces.
+  struct TracedBatch {
+    std::vector<NewJob> elements{};  // without their specs
+    std::vector<TracedEvent> events{};
+  };
+  void trace_new(const JobAdmission::Admitted& job);
+  TracedBatch traced(const Batch& batch) const;
+  void trace(const TracedBatch& batch);
+  void resume_trace(StoreReader& reader, const StoredJob& stored);
 
   base::Status load_job(StoreReader& reader, const StoredJob& stored);
   base::Status let_wait(StoreReader& reader, const StoredJob& stored, const v1::StoredSpec& spec);

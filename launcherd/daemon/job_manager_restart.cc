@@ -39,6 +39,7 @@ base::Status JobManager::load_job(StoreReader& reader, const StoredJob& stored) 
   const auto spec = stored_spec(reader, stored.id);
   if (!spec.ok() && spec.status().code() != Code::kDataLoss) return spec.status();
   const bool is_array = spec.ok() && spec->request().has_array();
+  if (spec.ok()) resume_trace(reader, stored);
   meter_.add(stored.id, stored.submitted, stored.started, stored.state, is_array);
   base::Status loaded = spec.status();
   if (loaded.ok() && (stored.state == model::JobState::kQueued || spec->request().has_array())) {

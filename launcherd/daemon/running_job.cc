@@ -224,6 +224,7 @@ void RunningJob::make_job(model::JobSpec job, const proto::LaunchRequests& wishe
   options.attempt = attempt_;
   options.ends_at = wishes.deadline;
   options.never_staged = surroundings_.state_directory;
+  if (surroundings_.traces != nullptr) options.trace = surroundings_.traces->context_of(id_.str());
   options.may_leave = false;  // the next job gets the slots as soon as this job has ended
   options.shares = [this](const std::vector<KnownHost>& hosts, ShareAnswer answer) {
     record_merges(hosts);

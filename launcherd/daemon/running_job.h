@@ -34,6 +34,7 @@
 #include "launcherd/queue/fair_use.h"
 #include "launcherd/run/restarting_job.h"
 #include "launcherd/store/records.h"
+#include "launcherd/trace/job_trace.h"
 #include "model/job_state.h"
 #include "proto/job_spec_convert.h"
 #include "proto/muster/v1/launcher.pb.h"
@@ -51,6 +52,7 @@ struct JobSurroundings {
   std::string state_directory;  // absolute; files below it are never staged
   std::string jobs_directory;   // <state>/jobs; exists
   FairUse fair_use{};
+  JobTraces* traces = nullptr;                           // nullptr if no traces are sent
   bool more_hosts_may_join = false;                      // agents of further hosts may connect by themselves
   std::function<void(const std::string& line)> on_line;  // for launcherd's own log
 };

@@ -73,6 +73,7 @@ class JobManagerRig : public ::testing::Test {
     surroundings.clock = &clock_;
     surroundings.logs = logs_.get();
     surroundings.pool = pool_.get();
+    surroundings.traces = traces_in_use_;
     surroundings.jobs_directory = directory_ / "jobs";
     surroundings.on_line = [this](const std::string& line) { lines_.push_back(line); };
     manager_ =
@@ -141,6 +142,7 @@ class JobManagerRig : public ::testing::Test {
   base::WallTime forget_at_{};
   std::vector<std::string> lines_;
   bool has_changes_ = false;
+  launcherd::JobTraces* traces_in_use_ = nullptr;  // set by a test before begin()
   int done_ = 0;
 };
 

@@ -1,0 +1,102 @@
+// The part of JobManager that reports jobs as traces. A trace gets an event when the store has it, so that the trace
+// shows nothing that a later launcherd does not know.
+#include <utility>
+
+#include "launcherd/daemon/job_manager.h"
+#include "launcherd/daemon/job_view.h"
+#include "proto/event_json.h"
+#include "proto/stored_event.h"
+
+namespace muster::launcherd::inline daemon {
+namespace {
+
+// Returns the variables that the job's submitter has sent.
+base::Environment submitted_environment(const model::JobSpec& job) {
+  base::Environment environment;
+  for (const std::string& variable : job.environment.named) {
+    const auto equals = variable.find('=');
+    if (equals != std::string::npos) environment.set(variable.substr(0, equals), variable.substr(equals + 1));
+  }
+  return environment;
+}
+
+TracedJob traced_job(const base::JobId& id, const std::string& name, base::WallTime submitted) {
+  return {.id = id.str(), .name = name, .submitted = submitted};
+}
+
+}  // namespace
+
+void JobManager::trace_new(const JobAdmission::Admitted& job) {
+  JobTraces* const traces = surroundings_.traces;
+  if (traces == nullptr) return;
+  TracedJob traced = traced_job(job.id, job.request.name(), job.submitted);
+  auto parent = model::inherited_trace(submitted_environment(job.submission.job));
+  if (parent.ok()) {
+    traced.parent = *std::move(parent);
+  } else {
+    surroundings_.on_line(
+        fmt::format("job {}: it begins a trace of its own: {}", job.id.str(), parent.status().message()));
+  }
+  traces->begin(std::move(traced));
+  traces->add(job.id.str(),
+              proto::make_event(model::JobStateChanged{model::JobState::kQueued, job.reason}, 1, job.submitted));
+}
+
+JobManager::TracedBatch JobManager::traced(const Batch& batch) const {
+  TracedBatch spans;
+  if (surroundings_.traces == nullptr) return spans;
+  for (const Change& change : batch) {
+    if (const auto* const event = std::get_if<NewEvent>(&change)) {
+      spans.events.push_back({event->job, event->message});
+    } else if (const auto* const group = std::get_if<NewEvents>(&change)) {
+      for (const NewEvents::Event& each : group->events) spans.events.push_back({group->job, each.message});
+    } else if (const auto* const job = std::get_if<NewJob>(&change); job != nullptr && job->element) {
+      spans.elements.push_back(
+          {.id = job->id, .name = job->name, .submitted = job->submitted, .element = job->element});
+    }
+  }
+  return spans;
+}
+
+void JobManager::trace(const TracedBatch& batch) {
+  JobTraces* const traces = surroundings_.traces;
+  if (traces == nullptr) return;
+  for (const NewJob& element : batch.elements) {
+    TracedJob traced = traced_job(element.id, element.name, element.submitted);
+    traced.array = element.element->array.str();
+    traced.index = element.element->index;
+    traced.parent = traces->parent_of(traced.array);
+    traces->begin(std::move(traced));
+  }
+  for (const TracedEvent& each : batch.events) {
+    const auto event = proto::event_of_store(each.message, 0);
+    if (event.ok()) traces->add(each.job.str(), *event);
+  }
+}
+
+// A trace that cannot be read is missing, and the job goes on.
+void JobManager::resume_trace(StoreReader& reader, const StoredJob& stored) {
+  JobTraces* const traces = surroundings_.traces;
+  if (traces == nullptr) return;
+  const auto submission = stored_submission(reader, stored.element ? stored.element->array : stored.id);
+  if (!submission.ok()) return;
+  TracedJob traced = traced_job(stored.id, stored.name, stored.submitted);
+  if (stored.element) {
+    traced.array = stored.element->array.str();
+    traced.index = stored.element->index;
+  }
+  auto parent = model::inherited_trace(submitted_environment(submission->job));
+  if (parent.ok()) traced.parent = *std::move(parent);
+  traces->begin(std::move(traced));
+  for (std::uint64_t after = 0;;) {
+    const auto page = reader.events(stored.id, after, kLongestPage);
+    if (!page.ok() || page->empty()) return;
+    after = page->back().sequence;
+    for (const StoredEvent& each : *page) {
+      const auto event = proto::event_of_store(each.message, each.sequence);
+      if (event.ok()) traces->replay(stored.id.str(), *event);
+    }
+  }
+}
+
+}  // namespace muster::launcherd::daemon
