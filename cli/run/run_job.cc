@@ -28,6 +28,7 @@
 #include "cli/options/exit_codes.h"
 #include "cli/run/foreground_api.h"
 #include "cli/run/host_health.h"
+#include "cli/run/job_tracing.h"
 #include "cli/run/run_remote.h"
 #include "cli/run/self_test.h"
 #include "cli/view/bootstrap_options.h"
@@ -244,7 +245,7 @@ class Bootstraps {
 // Runs the job on its hosts and returns the exit code.
 int run_placed(HvdrunOptions options, PlacedJob placed, const std::string& bootstrap_note, const std::string& directory,
                const base::Environment& environment) {
-  const launcherd::LaunchOptions launch =
+  launcherd::LaunchOptions launch =
       launch_options(options, find_end(options.request.job, environment, options.output.notes));
   const Console console(options.output.color, environment);
   EndBound end;     // declared before all objects whose destructors it bounds
@@ -290,6 +291,11 @@ int run_placed(HvdrunOptions options, PlacedJob placed, const std::string& boots
   if (*scalars != nullptr) observer = scalars->get();
   launcherd::JobRecord record(launch.job_id, model::all_commands(job), placed.placement, clock, observer);
   record.set_name(options.request.name);
+  auto tracing = JobTracing::start(environment, launch.job_id, options.request.name, clock, notices);
+  if (tracing != nullptr) {
+    launch.trace = tracing->context();
+    tracing->watch(record);
+  }
   StdinReader input(loop, STDIN_FILENO,
                     {.reads = wanted.to != model::InputTo::kNone,
                      .wants_raw = wanted.pty,
@@ -313,6 +319,7 @@ int run_placed(HvdrunOptions options, PlacedJob placed, const std::string& boots
     end.arm(kFlushTimeout + kEndTime, view.outcome()->exit_code);
   }
   discovery.reset();
+  tracing.reset();
   (*outlets)->close(clock.now() + kFlushTimeout);
   runner.reset();
   return view.outcome()->exit_code;

@@ -1,0 +1,53 @@
+#include "cli/run/job_tracing.h"
+
+#include <unistd.h>
+
+#include <climits>
+#include <utility>
+
+#include "base/strings.h"
+#include "launcherd/trace/otlp_options.h"
+
+namespace muster::cli::inline run {
+namespace {
+
+std::string name_of_this_host() {
+  char name[HOST_NAME_MAX + 1] = {};
+  return ::gethostname(name, sizeof name - 1) == 0 ? base::valid_utf8(name) : std::string();
+}
+
+}  // namespace
+
+JobTracing::JobTracing(std::unique_ptr<launcherd::TraceExporter> exporter, launcherd::TracedJob job)
+    : exporter_(std::move(exporter)), trace_(std::move(job), exporter_.get()) {}
+
+std::unique_ptr<JobTracing> JobTracing::start(const base::Environment& environment, const std::string& job_id,
+                                              const std::string& name, const base::Clock& clock,
+                                              launcherd::NoticeWriter& notices) {
+  const auto warn = [&notices](const std::string& line) { notices.line(line); };
+  launcherd::OtlpSettings settings = launcherd::read_otlp(environment, "hvdrun");
+  for (const std::string& warning : settings.warnings) warn(warning);
+  if (!settings.options) return nullptr;
+  auto exporter = launcherd::TraceExporter::start(*std::move(settings.options),
+                                                  {.host = name_of_this_host(), .version = MUSTER_VERSION}, warn);
+  if (!exporter.ok()) {
+    warn("no trace is sent: " + exporter.status().message());
+    return nullptr;
+  }
+  launcherd::TracedJob job{.id = job_id, .name = name, .submitted = clock.wall()};
+  auto parent = model::inherited_trace(environment);
+  if (parent.ok()) {
+    job.parent = *std::move(parent);
+  } else {
+    warn("the job begins a trace of its own: " + parent.status().message());
+  }
+  return std::unique_ptr<JobTracing>(new JobTracing(*std::move(exporter), std::move(job)));
+}
+
+void JobTracing::watch(launcherd::JobRecord& record) {
+  // Only a record that has dropped its first events refuses. This one has just begun.
+  static_cast<void>(record.watch(
+      0, [this](const v1::Event& event) { trace_.add(event); }, [] {}));
+}
+
+}  // namespace muster::cli::run
