@@ -19,7 +19,7 @@ PATIENCE = 60
 class Launcherd:
     """A launcherd that serves, or has ended."""
 
-    def __init__(self, stubs, directory, arguments, hosts, listen, sessions):
+    def __init__(self, stubs, directory, arguments, hosts, listen, sessions, environment=None):
         self.stubs = stubs
         self.socket = directory / "sockets/launcherd.sock"
         self.state = directory / "state"
@@ -28,7 +28,7 @@ class Launcherd:
         command += ["--listen", f"unix:{self.socket}"] if listen else []
         self.process = subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL,
                                         stderr=subprocess.PIPE, text=True, cwd=sessions,
-                                        env={**os.environ, "MUSTER_TMPDIR": str(sessions)})
+                                        env={**os.environ, "MUSTER_TMPDIR": str(sessions), **(environment or {})})
         self.reader = threading.Thread(target=self.read_lines)
         self.reader.start()
         self.channel = None
@@ -88,8 +88,9 @@ def launcherd(stubs, tmp_path):
     """launcherd(arguments…, slots=N): starts one and waits until it serves. Again after end(): the same state."""
     started = []
 
-    def start(*arguments, slots=4, hosts=None, waits=True, listen=True, directory=tmp_path):
-        one = Launcherd(stubs, directory, arguments, hosts or ["-H", f"localhost:{slots}"], listen, tmp_path)
+    def start(*arguments, slots=4, hosts=None, waits=True, listen=True, directory=tmp_path, environment=None):
+        one = Launcherd(stubs, directory, arguments, hosts or ["-H", f"localhost:{slots}"], listen, tmp_path,
+                        environment)
         started.append(one)
         if waits:
             one.line_with("serving")
