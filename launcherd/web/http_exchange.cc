@@ -31,9 +31,6 @@ namespace asio = boost::asio;
 namespace beast = boost::beast;
 namespace http = beast::http;
 
-constexpr std::chrono::seconds kHeadLimit{10};
-constexpr std::chrono::seconds kBodyTime{30};
-constexpr std::chrono::seconds kWriteLimit{60};
 constexpr std::chrono::seconds kDrainTime{2};
 constexpr std::size_t kMostDrained = std::size_t{16} << 20;  // bytes of a body that is not read
 
@@ -62,8 +59,10 @@ std::string head_of(int status, std::string_view content_type) {
 template <typename Stream>
 class Session final : public HttpExchange, public std::enable_shared_from_this<Session<Stream>> {
  public:
-  Session(Stream stream, BodyLimit body_limit, OnHttpRequest on_request, std::function<void()> on_closed)
-      : stream_(std::move(stream)),
+  Session(Stream stream, BodyLimit body_limit, OnHttpRequest on_request, std::function<void()> on_closed,
+          const HttpTimes& times)
+      : times_(times),
+        stream_(std::move(stream)),
         body_limit_(std::move(body_limit)),
         on_request_(std::move(on_request)),
         on_closed_(std::move(on_closed)) {
@@ -73,7 +72,7 @@ class Session final : public HttpExchange, public std::enable_shared_from_this<S
   // The handshake counts for the time of the header.
   void begin(HttpTls tls) {
     tls_ = std::move(tls);
-    connection().expires_after(kHeadLimit);
+    connection().expires_after(times_.head);
     stream_.async_handshake(asio::ssl::stream_base::server,
                             [self = this->shared_from_this()](const boost::system::error_code& failed) {
                               if (failed) return self->close();
@@ -81,7 +80,7 @@ class Session final : public HttpExchange, public std::enable_shared_from_this<S
                             });
   }
   void begin() {
-    connection().expires_after(kHeadLimit);
+    connection().expires_after(times_.head);
     read_head();
   }
 
@@ -173,7 +172,7 @@ class Session final : public HttpExchange, public std::enable_shared_from_this<S
 
   void read_body() {
     if (is_closed_) return;
-    connection().expires_after(kBodyTime);
+    connection().expires_after(times_.body);
     http::async_read(stream_, buffer_, parser_,
                      [self = this->shared_from_this()](const boost::system::error_code& failed, std::size_t) {
                        self->on_read(failed);
@@ -225,7 +224,7 @@ class Session final : public HttpExchange, public std::enable_shared_from_this<S
   }
 
   void write_first() {
-    connection().expires_after(kWriteLimit);
+    connection().expires_after(times_.write);
     asio::async_write(stream_, asio::buffer(queue_.front()),
                       [self = this->shared_from_this()](const boost::system::error_code& failed, std::size_t) {
                         self->on_written(failed);
@@ -246,6 +245,7 @@ class Session final : public HttpExchange, public std::enable_shared_from_this<S
     for (const base::Loop::Task& task : std::exchange(on_written_, {})) task();
   }
 
+  const HttpTimes times_;
   std::optional<HttpTls> tls_;  // outlives stream_, which borrows its context
   Stream stream_;
   const BodyLimit body_limit_;
@@ -272,7 +272,8 @@ std::function<void()> closer_of(const std::shared_ptr<Session<Stream>>& session)
 }  // namespace
 
 std::function<void()> serve_http(base::Loop& loop, base::UniqueFd peer, const std::optional<HttpTls>& tls,
-                                 BodyLimit body_limit, OnHttpRequest on_request, std::function<void()> on_closed) {
+                                 BodyLimit body_limit, OnHttpRequest on_request, std::function<void()> on_closed,
+                                 const HttpTimes& times) {
   int family = AF_INET;
   socklen_t size = sizeof family;
   ::getsockopt(peer.get(), SOL_SOCKET, SO_DOMAIN, &family, &size);
@@ -286,15 +287,15 @@ std::function<void()> serve_http(base::Loop& loop, base::UniqueFd peer, const st
   (void)peer.release();
   beast::tcp_stream connection(std::move(socket));
   if (!tls) {
-    const auto session = std::make_shared<Session<beast::tcp_stream>>(std::move(connection), std::move(body_limit),
-                                                                      std::move(on_request), std::move(on_closed));
+    const auto session = std::make_shared<Session<beast::tcp_stream>>(
+        std::move(connection), std::move(body_limit), std::move(on_request), std::move(on_closed), times);
     session->begin();
     return closer_of(session);
   }
   using TlsConnection = beast::ssl_stream<beast::tcp_stream>;
-  const auto session =
-      std::make_shared<Session<TlsConnection>>(TlsConnection(std::move(connection), tls->context()),
-                                               std::move(body_limit), std::move(on_request), std::move(on_closed));
+  const auto session = std::make_shared<Session<TlsConnection>>(TlsConnection(std::move(connection), tls->context()),
+                                                                std::move(body_limit), std::move(on_request),
+                                                                std::move(on_closed), times);
   session->begin(*tls);
   return closer_of(session);
 }

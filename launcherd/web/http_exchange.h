@@ -4,10 +4,10 @@
 //
 // Thread: the loop thread only.
 // Owner: the session owns itself until its connection is closed. The code that replies holds a shared_ptr.
-// Limits: the peer must send the request's header, of at most 8 KiB, within 10 s, and its body within 30 s more. It
-// must read each write within 60 s.
+// Limits: HttpTimes, and 8 KiB for the header.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -60,9 +60,17 @@ class HttpExchange {
 using BodyLimit = std::function<std::optional<std::size_t>(const HttpRequest& head)>;
 using OnHttpRequest = std::function<void(const HttpRequest&, const std::shared_ptr<HttpExchange>&)>;
 
+// How long a peer may take. A connection that takes longer is closed.
+struct HttpTimes {
+  std::chrono::milliseconds head{10'000};   // to send the header of its request, with the handshake of TLS
+  std::chrono::milliseconds body{30'000};   // to send the body after that
+  std::chrono::milliseconds write{60'000};  // to read each write
+};
+
 // Reads a request from a connected TCP socket, with TLS if `tls` is set. Calls `on_closed` once, when the connection is
 // closed. The returned function closes the connection.
 std::function<void()> serve_http(base::Loop& loop, base::UniqueFd peer, const std::optional<HttpTls>& tls,
-                                 BodyLimit body_limit, OnHttpRequest on_request, std::function<void()> on_closed);
+                                 BodyLimit body_limit, OnHttpRequest on_request, std::function<void()> on_closed,
+                                 const HttpTimes& times = {});
 
 }  // namespace muster::launcherd::web
