@@ -8,6 +8,7 @@
     browse_checks.py URL many COUNT           times of a list of COUNT jobs
     browse_checks.py URL live JOB             frames and long tasks while its bars move
     browse_checks.py URL kill JOB TOKEN       a kill with a wrong token, and one with the right one
+    browse_checks.py URL array JOB            the elements of an array, by pages, and the page of one of them
     browse_checks.py URL log JOB              colours, filters and times of the output, and the stacks
 
 Each prints a JSON object; the first prints "ready" before it waits for the jobs' end.
@@ -288,7 +289,29 @@ def log(driver, job):
     return seen
 
 
-QUESTIONS = {each.__name__: each for each in (jobs, bars, ends, access, narrow, many, live, log, kill)}
+def array(driver, job):
+    def rows():
+        return texts(driver, "#element-table tbody tr")
+
+    driver.get(driver.current_url.split("#")[0] + f"#/job/{job}")
+    waiter(driver).until(lambda _: rows())
+    seen = {"counts": texts(driver, "#element-counts"), "first": rows()}
+    seen["shown"] = [driver.find_element(By.ID, each).is_displayed() for each in ("element-table", "grid", "log")]
+    driver.find_element(By.ID, "elements-after").click()
+    waiter(driver).until(lambda _: rows() and rows()[0] != seen["first"][0])
+    seen["second"] = rows()
+    seen["before"] = driver.find_element(By.ID, "elements-before").is_enabled()
+    driver.find_element(By.ID, "elements-before").click()
+    waiter(driver).until(lambda _: rows()[:1] == seen["first"][:1])
+    second = driver.find_element(By.CSS_SELECTOR, "#element-table tbody tr:nth-child(2) a")
+    driver.execute_script("arguments[0].scrollIntoView({ block: 'center' })", second)  # not below the head of the page
+    second.click()
+    waiter(driver).until(lambda _: any(line.endswith("element 1") for line in texts(driver, "#log div")))
+    seen["element"] = [texts(driver, "#job-title")[0], driver.find_element(By.ID, "element-table").is_displayed()]
+    return seen
+
+
+QUESTIONS = {each.__name__: each for each in (jobs, bars, ends, access, narrow, many, live, log, kill, array)}
 
 
 def main():

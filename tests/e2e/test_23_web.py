@@ -166,7 +166,7 @@ class Check:
 
     def seen(self, timeout=240):
         result = self.watched.end(timeout=timeout)
-        assert result.rc == 0, result
+        assert result.rc == 0, result.stderr
         seen = json.loads(result.stdout.splitlines()[-1])
         assert seen.pop("errors") == [], seen
         return seen
@@ -199,6 +199,17 @@ def test_the_page_shows_progress_bars_as_a_terminal(launcherd):
     log = Check(launcherd, "bars", job, 4).seen()["log"]
     assert sorted(log) == sorted([f"[{rank}] 100%| {BAR_STEPS}/{BAR_STEPS} done" for rank in range(4)] +
                                  [f"[{rank}] second" for rank in range(4)]), log
+
+
+@browser_test
+def test_the_page_shows_the_elements_of_an_array(launcherd):
+    job = launcherd.submit("--array", "0-69", "sh", "-c", "echo element $MUSTER_ARRAY_INDEX; exit $((MUSTER_ARRAY_INDEX % 2 * 3))")
+    launcherd.asked("wait", job, code=3)
+    seen = Check(launcherd, "array", job).seen()
+    assert seen["counts"] == ["70 elements: 35 succeeded, 35 failed"] and seen["shown"] == [True, False, False], seen
+    assert len(seen["first"]) == 50 and seen["first"][:2] == ["0succeeded01", "1failed31"], seen
+    assert len(seen["second"]) == 20 and seen["second"][-1] == "69failed31" and seen["before"], seen
+    assert f"{job}[1]" in seen["element"][0] and seen["element"][1] is False, seen
 
 
 @browser_test

@@ -2,6 +2,7 @@
 import { knowActions, showJobActions } from "./actions.js";
 import { ask, follow } from "./api.js";
 import { byId, copyButton, element, oncePerFrame, setFacts, setText } from "./dom.js";
+import { clearElements, refreshElements } from "./elements.js";
 import { addEvent, allEvents, clearEvents, followParsed, rootCause } from "./events.js";
 import { age, bytesText, isOver, lateRanks, localTime, rate, shellLine, stateOf, word } from "./format.js";
 import { showGantt } from "./gantt.js";
@@ -19,7 +20,8 @@ const MOST_RANKS = 20000;
 const DRAW_PAUSE_MS = 1000;
 const RETRY_MS = 3000;
 
-const one = { id: "", job: null, spec: null, sources: [], history: null, lastAsked: 0, drawnAt: 0 };
+// openLog follows the output, if that has not begun.
+const one = { id: "", job: null, spec: null, sources: [], history: null, lastAsked: 0, drawnAt: 0, openLog: null };
 
 export const openedJob = () => one.id;
 
@@ -124,6 +126,11 @@ export async function refreshJob(isForced) {
   if (!answer.working_directory && !one.spec) one.spec = await ask(`jobs/${encodeURIComponent(id)}/spec`).catch(() => null);
   if (id !== one.id) return;
   show(answer);
+  if (one.openLog && !answer.array) {  // an array has no output, its elements have
+    one.openLog();
+    one.openLog = null;
+  }
+  await refreshElements(answer);
   const points = await one.history.refresh((each) => each.job);
   if (id === one.id) showGraphs(byId("job-graphs"), points);
 }
@@ -164,12 +171,12 @@ export function openJob(id, failed) {
   clearLog(id);
   if (!id) return;
   keepFollowing(id, (ended) => followEvents(path, ended), failed);
-  keepFollowing(id, (ended) => followLog(id, path, ended), failed);
+  one.openLog = () => keepFollowing(id, (ended) => followLog(id, path, ended), failed);
 }
 
 export function closeJob() {
   for (const close of one.sources.splice(0)) close();
-  Object.assign(one, { id: "", job: null });
+  Object.assign(one, { id: "", job: null, openLog: null });
   for (const id of ["job-graphs", "gantt", "failed-hosts", "job-facts"]) byId(id).replaceChildren();
   byId("job-facts").dataset.key = "";
   setText(byId("job-reason"), "");
@@ -181,4 +188,5 @@ export function closeJob() {
   clearEvents();
   clearRanks();
   clearStacks();
+  clearElements();
 }

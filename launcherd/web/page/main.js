@@ -1,6 +1,7 @@
 // Chooses what the page shows by the address (#/, #/job/ID, #/job/ID/hang, #/host/NAME), and asks launcherd for news.
 import { ask } from "./api.js";
 import { byId, setText } from "./dom.js";
+import { setUpElements } from "./elements.js";
 import { setUpEvents } from "./events.js";
 import { openHang, refreshHang, setUpHang } from "./hang.js";
 import { openHost, refreshHost, refreshHosts, setUpHosts } from "./hosts.js";
@@ -78,6 +79,7 @@ const click = (id) => () => byId(id).click();
 setUpJobs(showProblem);
 setUpHosts();
 setUpEvents();
+setUpElements(() => refreshJob(true).catch(showProblem));
 setUpRanks(showRankOutput);
 setUpLog();
 setUpHang();

@@ -25,6 +25,7 @@ const { detailsOf, hangText, sourceOf, stuckFor } = await load("hang");
 const { rootCause, textOf } = await load("events");
 const { rowsOf, timeLine } = await load("gantt");
 const { lines } = await load("graph");
+const { arrayText, countsOf } = await load("elements");
 const { healthOf, describeHost } = await load("hosts");
 
 // Returns the lines that a terminal shows after these chunks.
@@ -264,4 +265,11 @@ test("a stream is split into events, and the last one may be incomplete", () => 
   const taken = [];
   assert.equal(takeEvents('id: 7\nevent: log\ndata: {"a": "b"}\n\n: still here\n\nevent: end\ndata: {}\n\nid: 9\nda', (each) => taken.push(each)), "id: 9\nda");
   assert.deepEqual(taken, [{ id: "7", event: "log", data: '{"a": "b"}' }, {}, { event: "end", data: "{}" }]);
+});
+
+test("an array is described by the states of its elements", () => {
+  const array = { elements: [{ first: 0, last: 1999 }], most_at_once: 4, waiting: "1200", running: "4", succeeded: 795, failed: "1", killed: "0" };
+  assert.deepEqual(countsOf(array), [["waiting", 1200], ["running", 4], ["succeeded", 795], ["failed", 1]]);
+  assert.equal(arrayText(array), "2,000 elements: 1,200 waiting, 4 running, 795 succeeded, 1 failed; at most 4 at once");
+  assert.equal(arrayText({ waiting: 3 }), "3 elements: 3 waiting");
 });
