@@ -29,6 +29,7 @@
 #include "cli/verbs/template_job.h"
 #include "cli/verbs/templates_verbs.h"
 #include "cli/verbs/verb.h"
+#include "model/trace_context.h"
 #include "proto/message_json.h"
 
 namespace muster::cli::inline verbs {
@@ -184,6 +185,9 @@ int submit_words(const std::vector<std::string>& arguments, const job_templates:
   if (parsed.exit_code) return console.reply("muster submit", {*parsed.exit_code, parsed.text, parsed.is_help});
   if (of_template != nullptr) take_demand(*of_template, parsed.options.request);
   for (const std::string& note : parsed.options.output.notes) base::print_remark("muster submit: {}\n", note);
+  if (const auto parent = model::inherited_trace(environment); !parent.ok()) {
+    base::print_remark("muster submit: no span is the parent of the job: {}\n", parent.status().message());
+  }
   parsed.options.request.job.environment.python_folders = python_folders();
   auto request = make_submission(parsed.options.request, parsed.options.reach.contain, environment,
                                  logical_working_directory(environment));

@@ -181,6 +181,15 @@ def test_the_submitter_may_have_a_span(launcherd, collector):
     assert output == [f"00-{root['trace']}-{one(within, 'rank 0')['span']}-01", "vendor=1"], output
 
 
+def test_submit_names_a_wrong_parent(launcherd):
+    daemon = launcherd()
+    result = subprocess.run([BIN / "muster", "submit", "--launcher", f"unix:{daemon.socket}", "-np", "1", "true"],
+                            env={**os.environ, "TRACEPARENT": "00-x"}, capture_output=True, text=True, timeout=PATIENCE,
+                            stdin=subprocess.DEVNULL)
+    assert result.returncode == 0 and "muster submit: no span is the parent of the job: TRACEPARENT=00-x: " in result.stderr
+    daemon.client().wait(result.stdout.strip())
+
+
 def test_a_wrong_parent_is_ignored(launcherd, collector):
     receiver = collector()
     daemon = launcherd(environment=receiver.variables())
