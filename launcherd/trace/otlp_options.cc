@@ -16,6 +16,7 @@ namespace {
 using Pairs = std::vector<std::pair<std::string, std::string>>;
 
 constexpr std::string_view kDefaultEndpoint = "http://localhost:4318";
+constexpr std::string_view kDefaultGrpcEndpoint = "http://localhost:4317";
 constexpr std::string_view kSignalPath = "/v1/traces";
 constexpr std::size_t kMostPairs = 64;
 constexpr long kLongestTimeout = 3'600'000;  // ms
@@ -138,7 +139,7 @@ class Reader {
   std::optional<Variable> first(std::initializer_list<std::pair<std::string_view, std::optional<std::string_view>>> of);
   bool is_on();
   bool read_url(OtlpOptions& options);
-  bool read_protocol();
+  bool read_protocol(OtlpOptions& options);
   void read_headers(OtlpOptions& options);
   void read_timeout(OtlpOptions& options);
   void read_files(OtlpOptions& options);
@@ -183,27 +184,31 @@ bool Reader::read_url(OtlpOptions& options) {
   const auto common = first({{"OTEL_EXPORTER_OTLP_ENDPOINT", environment_.get("OTEL_EXPORTER_OTLP_ENDPOINT")}});
   const Variable used = own      ? *own
                         : common ? *common
-                                 : Variable{"OTEL_EXPORTER_OTLP_ENDPOINT", std::string(kDefaultEndpoint)};
+                                 : Variable{"OTEL_EXPORTER_OTLP_ENDPOINT",
+                                            std::string(options.is_grpc ? kDefaultGrpcEndpoint : kDefaultEndpoint)};
   auto url = parse_url(used.value);
   if (!url.ok()) {
     warn(fmt::format("{}: {}, so no trace is sent", used.name, url.status().message()));
     return false;
   }
   options.url = *std::move(url);
+  if (options.is_grpc) {
+    options.url.path.clear();
+    return true;
+  }
   if (!own) add_signal_path(options.url);
   if (!options.url.path.starts_with('/')) options.url.path.insert(0, "/");
   return true;
 }
 
-bool Reader::read_protocol() {
+bool Reader::read_protocol(OtlpOptions& options) {
   const auto protocol =
       first({{"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", environment_.get("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL")},
              {"OTEL_EXPORTER_OTLP_PROTOCOL", environment_.get("OTEL_EXPORTER_OTLP_PROTOCOL")}});
-  if (!protocol || protocol->value == "http/protobuf") return true;
-  warn(fmt::format(
-      "{}={}: Muster sends traces by http/protobuf only, so none is sent; set OTEL_EXPORTER_OTLP_TRACES_PROTOCOL to "
-      "http/protobuf and the endpoint to the collector's HTTP port (usually 4318), or OTEL_TRACES_EXPORTER=none",
-      protocol->name, base::printable(protocol->value)));
+  options.is_grpc = protocol && protocol->value == "grpc";
+  if (!protocol || options.is_grpc || protocol->value == "http/protobuf") return true;
+  warn(fmt::format("{}={}: unknown protocol, so no trace is sent; use one of: http/protobuf, grpc", protocol->name,
+                   base::printable(protocol->value)));
   return false;
 }
 
@@ -308,7 +313,7 @@ void Reader::warn_of_compression() {
 OtlpSettings Reader::read() {
   if (!is_on()) return std::move(settings_);
   OtlpOptions options;
-  if (!read_protocol() || !read_url(options)) return std::move(settings_);
+  if (!read_protocol(options) || !read_url(options)) return std::move(settings_);
   read_headers(options);
   read_timeout(options);
   read_files(options);

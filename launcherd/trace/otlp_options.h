@@ -20,7 +20,7 @@ struct CollectorUrl {
   bool is_tls = false;
   std::string host{};  // a name or an address, without brackets
   int port = 0;
-  std::string path{};  // with its query; begins with '/'
+  std::string path{};  // with its query; begins with '/'; empty for gRPC
 
   // Returns the URL without its query, which may have secrets.
   std::string shown() const;
@@ -40,6 +40,7 @@ struct TraceSampling {
 
 struct OtlpOptions {
   CollectorUrl url{};
+  bool is_grpc = false;  // else HTTP
   std::vector<std::pair<std::string, std::string>> headers{};
   std::chrono::milliseconds timeout{10'000};
   std::string certificate{};         // file with authorities; empty means those of the system

@@ -15,37 +15,22 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr int kOk = 200;
-constexpr int kFirstOther = 300;
-
-// The protocol names these as worth another try.
-bool is_worth_retry(int status) {
-  return status == 429 || status == 502 || status == 503 || status == 504;
-}
-
-std::string advice_for(int status) {
-  if (status == 401 || status == 403) return "; check OTEL_EXPORTER_OTLP_HEADERS";
-  if (status == 404 || status == 405) return "; check OTEL_EXPORTER_OTLP_ENDPOINT";
-  if (status == 415) return "; it does not accept http/protobuf";
-  return "";
-}
-
 }  // namespace
 
 TraceExporter::TraceExporter(OtlpOptions options, TraceSource source, std::function<void(const std::string&)> warn,
-                             Pauses pauses, HttpPoster poster)
+                             Pauses pauses, std::unique_ptr<SpanSender> sender)
     : options_(std::move(options)),
       source_(std::move(source)),
       warn_(std::move(warn)),
       pauses_(pauses),
-      poster_(std::move(poster)) {}
+      sender_(std::move(sender)) {}
 
 base::Result<std::unique_ptr<TraceExporter>> TraceExporter::start(OtlpOptions options, TraceSource source,
                                                                   std::function<void(const std::string&)> warn,
                                                                   Pauses pauses) {
-  MUSTER_ASSIGN_OR_RETURN(HttpPoster poster, HttpPoster::make(options));
+  MUSTER_ASSIGN_OR_RETURN(auto sender, make_span_sender(options));
   std::unique_ptr<TraceExporter> exporter(
-      new TraceExporter(std::move(options), std::move(source), std::move(warn), pauses, std::move(poster)));
+      new TraceExporter(std::move(options), std::move(source), std::move(warn), pauses, std::move(sender)));
   MUSTER_RETURN_IF_ERROR(exporter->cancel_.status());
   MUSTER_ASSIGN_OR_RETURN(exporter->thread_, base::start_thread([each = exporter.get()] { each->run(); }));
   return exporter;
@@ -119,18 +104,17 @@ void TraceExporter::deliver(const std::vector<TraceSpan>& spans) {
 TraceExporter::Sent TraceExporter::send(const std::string& body, std::size_t spans, std::string& why,
                                         milliseconds& pause) {
   const Waiter waiter{.cancel_fd = cancel_.fd(), .deadline = steady_clock::now() + options_.timeout};
-  const auto reply = poster_.post(body, waiter);
+  const auto reply = sender_->send(body, waiter);
   if (!reply.ok()) {
-    why =
-        reply.status().code() == base::Code::kCancelled ? "it did not answer before the end" : reply.status().message();
-    const bool is_final =
-        reply.status().code() == base::Code::kCancelled || reply.status().code() == base::Code::kUnauthenticated;
+    const base::Code code = reply.status().code();
+    why = code == base::Code::kCancelled ? "it did not answer before the end" : reply.status().message();
+    const bool is_final = code == base::Code::kCancelled || code == base::Code::kUnauthenticated;
     return is_final ? Sent::kLost : Sent::kUnreachable;
   }
-  if (reply->status < kOk || reply->status >= kFirstOther) {
-    why = fmt::format("it answered {}{}", reply->status, advice_for(reply->status));
+  if (reply->kind != SendReply::Kind::kAccepted) {
+    why = reply->why;
     if (reply->retry_after) pause = *reply->retry_after;
-    return is_worth_retry(reply->status) ? Sent::kBusy : Sent::kLost;
+    return reply->kind == SendReply::Kind::kBusy ? Sent::kBusy : Sent::kLost;
   }
   const auto answer = parse_otlp_answer(reply->body);
   if (answer.ok() && answer->rejected > 0) {

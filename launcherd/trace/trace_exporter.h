@@ -21,8 +21,8 @@
 
 #include "base/status.h"
 #include "launcherd/bootstrap/waiter.h"
-#include "launcherd/trace/http_post.h"
 #include "launcherd/trace/otlp_message.h"
+#include "launcherd/trace/span_sender.h"
 #include "launcherd/trace/trace_span.h"
 
 namespace muster::launcherd::inline trace {
@@ -64,7 +64,7 @@ class TraceExporter {
   enum class Sent { kDone, kBusy, kUnreachable, kLost };  // another try may help after kBusy and kUnreachable
 
   TraceExporter(OtlpOptions options, TraceSource source, std::function<void(const std::string&)> warn, Pauses pauses,
-                HttpPoster poster);
+                std::unique_ptr<SpanSender> sender);
   void run();
   void deliver(const std::vector<TraceSpan>& spans);
   // Sends once. `why` says why it failed, `pause` what Retry-After asks for.
@@ -77,7 +77,7 @@ class TraceExporter {
   const TraceSource source_;
   const std::function<void(const std::string&)> warn_;
   const Pauses pauses_;
-  const HttpPoster poster_;
+  const std::unique_ptr<SpanSender> sender_;
   CancelSource cancel_;
   bool has_warned_ = false;  // since the last success; used on the thread only
 

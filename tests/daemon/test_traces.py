@@ -1,4 +1,6 @@
 """Jobs as traces of OpenTelemetry, sent to a collector that decodes them (otlp_collector.py)."""
+import concurrent.futures
+import importlib
 import json
 import os
 import pathlib
@@ -288,14 +290,88 @@ def test_a_missing_collector_delays_no_job(launcherd, collector, kind):
 
 
 def test_wrong_variables_are_named(launcherd):
-    daemon = launcherd(waits=False, environment={"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4317",
-                                                 "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"})
-    assert "http/protobuf" in daemon.line_with("OTEL_EXPORTER_OTLP_PROTOCOL=grpc")
+    daemon = launcherd(waits=False, environment={"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318",
+                                                 "OTEL_EXPORTER_OTLP_PROTOCOL": "http/json"})
+    assert "http/protobuf" in daemon.line_with("OTEL_EXPORTER_OTLP_PROTOCOL=http/json")
     daemon.line_with("serving")
     api = daemon.client()
     job = api.submit(["sh", "-c", "echo [$TRACEPARENT]"])
     api.wait(job)
     assert api.output(job).decode().strip() == "[]"
+
+
+class GrpcCollector:
+    """A collector by gRPC. It answers each request with the next of `codes`, then with OK."""
+
+    def __init__(self, messages, *codes):
+        grpc = pytest.importorskip("grpc", reason="python3-grpcio is not installed")
+        sys.path.insert(0, str(messages))
+        otlp = importlib.import_module("otlp_pb2")
+        self.codes = [getattr(grpc.StatusCode, code) for code in codes]
+        self.requests = queue.Queue()
+        export = grpc.unary_unary_rpc_method_handler(
+            self.export, request_deserializer=otlp.ExportTraceServiceRequest.FromString,
+            response_serializer=lambda _: b"")
+        service = "opentelemetry.proto.collector.trace.v1.TraceService"
+        self.server = grpc.server(concurrent.futures.ThreadPoolExecutor())
+        self.server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(service, {"Export": export})])
+        self.port = self.server.add_insecure_port("127.0.0.1:0")
+        self.server.start()
+
+    def export(self, request, context):
+        self.requests.put((request, dict(context.invocation_metadata())))
+        if self.codes:
+            context.abort(self.codes.pop(0), "not now")
+        return object()
+
+    def variables(self):
+        return {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{self.port}", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc",
+                "OTEL_EXPORTER_OTLP_HEADERS": f"Authorization=Bearer%20{TOKEN}"}
+
+    def next_names(self):
+        request, metadata = self.requests.get(timeout=PATIENCE)
+        assert metadata["authorization"] == f"Bearer {TOKEN}"
+        return [span.name for span in request.resource_spans[0].scope_spans[0].spans]
+
+
+@pytest.fixture
+def grpc_collector(messages):
+    started = []
+
+    def start(*codes):
+        started.append(GrpcCollector(messages, *codes))
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.server.stop(None).wait()
+
+
+def test_by_grpc(launcherd, grpc_collector):
+    receiver = grpc_collector("RESOURCE_EXHAUSTED")
+    daemon = launcherd(environment=receiver.variables())
+    api = daemon.client()
+    api.wait(api.submit(["true"]))
+    names = receiver.next_names()
+    assert names == receiver.next_names()  # sent again
+    while "job" not in names:
+        names += receiver.next_names()
+    assert daemon.end() == 0 and not [line for line in daemon.lines.queue if line and "of traces" in line]
+
+
+def test_hvdrun_by_grpc(grpc_collector):
+    receiver = grpc_collector()
+    result = hvdrun(receiver.variables(), "-np", "2", "true")
+    assert result.returncode == 0 and not result.stderr, result
+    assert {"job", "rank 0", "rank 1"} <= set(receiver.next_names())
+    receiver = grpc_collector("UNAUTHENTICATED")
+    result = hvdrun(receiver.variables(), "-np", "1", "true")
+    assert "check OTEL_EXPORTER_OTLP_HEADERS" in result.stderr and TOKEN not in result.stderr, result
+    gone = {**receiver.variables(), "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"}
+    begin = time.monotonic()
+    result = hvdrun(gone, "-np", "1", "true")
+    assert result.returncode == 0 and time.monotonic() - begin < 10, result
+    assert result.stderr.count("of traces did not reach http://127.0.0.1:1: ") == 1, result
 
 
 def test_https(launcherd, collector, tmp_path):

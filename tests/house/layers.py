@@ -45,7 +45,7 @@ THIRD_PARTY = {
     "openssl": ["base/tls", "base/tls_keys", "base/hmac", "base/sha256", "collectives/transport/record", "agent",
                 "launcherd/service", "launcherd/bootstrap", "launcherd/ssh", "launcherd/trace"],
     "google/protobuf": ["proto", "launcherd/service"],
-    "grpcpp": ["proto", "agent/link", "launcherd/service"],
+    "grpcpp": ["proto", "agent/link", "launcherd/service", "launcherd/trace"],
     "grpc": ["proto", "agent/link", "agent/grpc_parts", "launcherd/service"],
     "elfutils": ["agent/stacks"],
     "zstd.h": ["agent/unpack", "agent/stage/env_unpack", "launcherd/stage/env_packer"],

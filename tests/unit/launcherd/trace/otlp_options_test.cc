@@ -47,6 +47,19 @@ TEST(OtlpOptions, TheSignalHasItsPath) {
   EXPECT_EQ(url({{kEndpoint, "http://c/?key=secret"}}), "http://c:80/v1/traces");
 }
 
+TEST(OtlpOptions, GrpcHasNoPath) {
+  const auto shown = [](const Variables& more) {
+    Variables all = {{"OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"}};
+    all.insert(all.end(), more.begin(), more.end());
+    EXPECT_TRUE(read(all).options->is_grpc);
+    return url(all);
+  };
+  EXPECT_EQ(shown({{kEndpoint, "http://c:4317"}}), "http://c:4317");
+  EXPECT_EQ(shown({{kOwnEndpoint, "https://c/x"}}), "https://c:443");
+  EXPECT_EQ(shown({{"OTEL_TRACES_EXPORTER", "otlp"}}), "http://localhost:4317");
+  EXPECT_FALSE(read({{kEndpoint, "http://c"}, {"OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf"}}).options->is_grpc);
+}
+
 TEST(OtlpOptions, TracesCanBeTurnedOff) {
   EXPECT_EQ(url({{kEndpoint, "http://c"}, {"OTEL_TRACES_EXPORTER", "none"}}), "none");
   EXPECT_EQ(url({{kEndpoint, "http://c"}, {"OTEL_SDK_DISABLED", "TRUE"}}), "none");
@@ -60,9 +73,9 @@ TEST(OtlpOptions, WrongValuesNameTheirVariable) {
     EXPECT_TRUE(warning({{kEndpoint, wrong}}).starts_with("OTEL_EXPORTER_OTLP_ENDPOINT: ")) << wrong;
     EXPECT_TRUE(warning({{kOwnEndpoint, wrong}}).starts_with("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: ")) << wrong;
   }
-  const Variables grpc = {{kEndpoint, "http://c"}, {"OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"}};
-  EXPECT_EQ(url(grpc), "none");
-  EXPECT_TRUE(warning(grpc).starts_with("OTEL_EXPORTER_OTLP_PROTOCOL=grpc: ")) << warning(grpc);
+  const Variables json = {{kEndpoint, "http://c"}, {"OTEL_EXPORTER_OTLP_PROTOCOL", "http/json"}};
+  EXPECT_EQ(url(json), "none");
+  EXPECT_TRUE(warning(json).starts_with("OTEL_EXPORTER_OTLP_PROTOCOL=http/json: ")) << warning(json);
   const Variables exporter = {{kEndpoint, "http://c"}, {"OTEL_TRACES_EXPORTER", "zipkin"}};
   EXPECT_EQ(url(exporter), "none");
   EXPECT_TRUE(warning(exporter).starts_with("OTEL_TRACES_EXPORTER=zipkin: "));
