@@ -389,6 +389,8 @@ void Agent::Core::answer(const v1::LauncherMessage& question, v1::AgentMessage a
 void Agent::Core::cut(const StreamEnd& end) {
   load_->end();
   relay_watch_.end();
+  if (session_ != nullptr) session_->stream_is_cut();
+  if (jobs_ != nullptr) jobs_->stream_is_cut();
   if (gone_ != nullptr && jobs_->has_unheld()) gone_->begin(end.is_by_launcher);
 }
 

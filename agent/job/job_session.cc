@@ -123,6 +123,7 @@ void JobSession::carry_out(SessionAction action, const Cause& cause) {
     case SessionAction::kStopRanks:
     case SessionAction::kEndGpuWait:
       ranks_.servers().stopping();
+      ranks_.commands().stopping();
       if (action != SessionAction::kStopRanks && cause.grace == milliseconds(0)) end_.give_up_gpus();
       if (action != SessionAction::kEndGpuWait) stop_ranks(cause.grace);
       return;
@@ -203,6 +204,14 @@ void JobSession::handle(const v1::LauncherMessage& message) {
       return ranks_.inputs().arrived(message.rank_input());
     case v1::LauncherMessage::kWindowSize:
       return ranks_.inputs().resize(message.window_size());
+    case v1::LauncherMessage::kExecOrder:
+      // The warden cannot start a process in a frozen cgroup.
+      if (lease_.is_suspended()) return ranks_.commands().refuse(message.exec_order().id(), "the job is suspended");
+      return ranks_.commands().order(message.exec_order());
+    case v1::LauncherMessage::kExecInput:
+      return ranks_.commands().input(message.exec_input());
+    case v1::LauncherMessage::kExecControl:
+      return ranks_.commands().control(message.exec_control());
     case v1::LauncherMessage::kRanksEnded:
       return ranks_.servers().ranks_ended(message.ranks_ended());
     case v1::LauncherMessage::kSilentRanks:
@@ -233,6 +242,7 @@ void JobSession::refuse(const v1::AddWorld& world) const {
 void JobSession::stream_is_up() {
   stores_.ask_again();
   ranks_.servers().set_silent({});  // the launcher sends the list of silent ranks again
+  ranks_.commands().stream_is_up();
 }
 
 void JobSession::ask_stacks(const v1::StackQuestion& question) {

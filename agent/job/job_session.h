@@ -77,6 +77,9 @@ class JobSession {
   // Call this when a stream to a launcher is up, also after a cut. Sends again the questions that the last launcher may
   // not have received.
   void stream_is_up();
+  void stream_is_cut() { ranks_.commands().stream_is_cut(); }
+  // Another launcher has taken the place of the last one, and knows nothing of its commands.
+  void launcher_is_new() { ranks_.commands().launcher_is_new(); }
   // Ends the ranks. `why` goes to the log.
   void launcher_lost(const std::string& why);
 

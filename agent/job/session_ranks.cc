@@ -48,6 +48,11 @@ SessionRanks::SessionRanks(const SessionHost& host, Warden& warden, SessionStore
               [this](v1::InputTaken taken) {
                 events_.send(message_with(&v1::AgentMessage::mutable_input_taken, std::move(taken)));
               }),
+      commands_(host.loop, host.login_environment,
+                {.send = events_.send,
+                 .spawn = [this](const SpawnRequest& request) { return warden_.spawn(request); },
+                 .signal = [this](int number, int signo) { return warden_.signal(number, signo); },
+                 .shown = [this](int rank) { return live_.rank_of(rank).value_or(rank); }}),
       watchdog_(host.loop, clock_,
                 {.on_notice = events_.on_notice,
                  .read_stacks = [this](std::uint64_t id, const std::set<int>& ranks) { read_stacks(id, ranks); },
@@ -85,7 +90,10 @@ void SessionRanks::launch(const v1::Launch& launch, base::Status made) {
   if (made.ok()) notice_if_bad(progress_file_.watch(launch.workdir(), launch.progress_file()));
   running_.add(launch);
   live_.add(launch.live_members());
+  rank_table_.open(warden_.session_dir());
+  if (launch.has_rank_table()) notice_if_bad(rank_table_.write(launch.rank_table()));
   std::vector<SpawnRequest> requests = rank_requests(launch, host_.login_environment, stores_.variables());
+  rank_table_.apply(requests);
   environment_.apply(requests);
   gpus_.launch(requests);
   servers_.open(launch, session, requests);
@@ -110,6 +118,7 @@ void SessionRanks::add_live(const v1::Launch& launch) {
   for (const v1::LiveMember& member : launch.live_members()) local_ranks.insert(member.local_rank());
   if (LiveKeys* const keys = stores_.live()) keys->hold(local_ranks);
   std::vector<SpawnRequest> requests = rank_requests(launch, host_.login_environment, stores_.variables());
+  rank_table_.apply(requests);
   environment_.apply(requests);
   gpus_.launch(requests);
   watch_worlds(requests);
@@ -149,6 +158,7 @@ void SessionRanks::begin_generation(const v1::BeginGeneration& order) {
   for (const v1::LiveMember& member : order.members()) sizes_[member.number()] = member.size();
   watch_sizes();
   servers_.begin_generation(live_.ranks());
+  if (order.has_rank_table()) notice_if_bad(rank_table_.write(order.rank_table()));
   const base::Status begun = stores_.begin_generation(order);
   notice_if_bad(begun);
   LiveKeys* const keys = stores_.live();
@@ -209,7 +219,9 @@ void SessionRanks::end_some(const v1::EndRanks& order) {
 
 void SessionRanks::spawn(const v1::Launch& launch, std::vector<SpawnRequest> requests, base::Status made) {
   std::vector<std::string> names = servers_.variable_names();
+  for (std::string& name : rank_table_.variable_names()) names.push_back(std::move(name));
   for (const auto& [name, value] : stores_.variables()) names.push_back(name);
+  commands_.remember(launch, names, requests);
   const base::Status contained = put_in_containers(launch, names, requests);
   if (made.ok()) made = contained;
   spawn_watch_.expect(requests);
@@ -250,6 +262,7 @@ void SessionRanks::kill(int rank) {
 }
 
 void SessionRanks::on_event(RankStarted& started) {
+  if (is_command(started.rank)) return commands_.on_event(started);
   running_.started(started.rank, started.pid);
   gpus_.started(started, warden_.containment().pidns);
   output_.rank_started(started, inputs_.has_terminal(started.rank));
@@ -268,14 +281,18 @@ void SessionRanks::was_tried(int rank) {
 }
 
 void SessionRanks::on_event(RankStartFailed& failed) {
+  if (is_command(failed.rank)) return commands_.on_event(failed);
   const v1::AgentMessage message = message_of(failed, base::monotonic_now());
-  report_end(proto::rank_end_of(message.rank_start_failed()));
+  const model::RankEnd end = proto::rank_end_of(message.rank_start_failed());
+  commands_.rank_over(failed.rank, model::describe(end));
+  report_end(end);
   events_.send(message);
   was_tried(failed.rank);
   is_over(failed.rank);
 }
 
 void SessionRanks::on_event(RankExited& exited) {
+  if (is_command(exited.rank)) return commands_.on_event(exited);
   progress_file_.check();
   v1::AgentMessage message = message_of(exited);
   if (exited.wait_status != 0) {
@@ -285,7 +302,10 @@ void SessionRanks::on_event(RankExited& exited) {
   servers_.judge(*message.mutable_rank_exited());
   watchdog_.judge(*message.mutable_rank_exited());
   const int shown = live_.rank_of(exited.rank).value_or(exited.rank);  // report_end() forgets it
-  report_end(proto::rank_end_of(message.rank_exited()));
+  const model::RankEnd end = proto::rank_end_of(message.rank_exited());
+  // Before report_end(), which forgets how users know the rank.
+  commands_.rank_over(exited.rank, model::describe(end));
+  report_end(end);
   const TorchError error = torch_errors_.ended(warden_.session_dir(), message.rank_exited(), shown);
   if (!error.line.empty()) events_.on_notice(error.line);
   if (wants_error_files_ && !error.content.empty()) events_.send(error_file_message(exited.rank, error.content));
@@ -316,6 +336,7 @@ void SessionRanks::report_end(const model::RankEnd& end) {
 }
 
 void SessionRanks::lose_all() {
+  commands_.lose_all();
   for (const int rank : std::set<int>(running_.running())) {
     RankStartFailed failed;
     failed.rank = rank;

@@ -19,8 +19,10 @@
 #include "agent/job/arrival_report.h"
 #include "agent/job/live_ranks.h"
 #include "agent/job/progress_file.h"
+#include "agent/job/rank_commands.h"
 #include "agent/job/rank_inputs.h"
 #include "agent/job/rank_servers.h"
+#include "agent/job/rank_table.h"
 #include "agent/job/rank_watchdog.h"
 #include "agent/job/running_ranks.h"
 #include "agent/job/session_host.h"
@@ -89,6 +91,7 @@ class SessionRanks {
   std::optional<Awaited> awaited(int rank) const { return servers_.awaited(rank, live_.rank_of(rank).value_or(rank)); }
   JobGpus& gpus() { return gpus_; }
   RankInputs& inputs() { return inputs_; }
+  RankCommands& commands() { return commands_; }
   RankServers& servers() { return servers_; }
   RankWatchdog& watchdog() { return watchdog_; }
   const RankServers& servers() const { return servers_; }
@@ -119,8 +122,10 @@ class SessionRanks {
   std::map<int, base::Timer> kills_;  // by rank that end_some() has ended
   SpawnWatch spawn_watch_;
   StagedEnvironment environment_;
+  RankTable rank_table_;
   RankServers servers_;
   RankInputs inputs_;
+  RankCommands commands_;
   TorchErrors torch_errors_;
   RankWatchdog watchdog_;
   JobGpus gpus_;

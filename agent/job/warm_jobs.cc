@@ -223,6 +223,12 @@ void WarmJobs::stream_is_up() {
   }
 }
 
+void WarmJobs::stream_is_cut() {
+  for (const auto& [id, job] : jobs_) {
+    if (job->session != nullptr && !job->is_closing) job->session->stream_is_cut();
+  }
+}
+
 void WarmJobs::close(const std::string& id) {
   const auto found = jobs_.find(id);
   if (found == jobs_.end()) return;
@@ -288,6 +294,7 @@ void WarmJobs::launcher_is_new() {
       job->owes_history_end = true;
       continue;
     }
+    job->session->launcher_is_new();
     for (const v1::AgentMessage& message : job->history) events_.send(message);
     v1::AgentMessage end;
     end.mutable_history_end();

@@ -44,6 +44,7 @@ class WarmJobs {
   void contact(base::MonotonicTime when);
   void check_leases(base::MonotonicTime now);
   void stream_is_up();
+  void stream_is_cut();
   // Call this when the launcher process has ended. Ends the jobs that are not held.
   void launcher_is_gone();
   // Call this when the launcher process has ended and a new one listens. Sends the new one the history of every job,

@@ -28,8 +28,14 @@ enum class StdinOf : int {
 // limit of descriptors.
 inline constexpr int kPmiDescriptor = 99;
 
+// Commands that run beside a rank (muster exec) have numbers from here on, so that they differ from ranks.
+inline constexpr int kFirstCommand = 1 << 30;
+inline bool is_command(int number) {
+  return number >= kFirstCommand;
+}
+
 struct SpawnRequest {
-  int rank = 0;
+  int rank = 0;                   // or the number of a command
   std::vector<std::string> argv;  // if argv[0] has no slash, it is searched in the PATH of `env`
   std::vector<std::string> env;   // all NAME=VALUE entries; the warden sets MUSTER_JOB_ID itself
   std::string workdir;            // absolute; empty means the agent's

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <iterator>
 #include <map>
 #include <set>
 
@@ -224,10 +225,9 @@ base::Status Warden::stop(milliseconds grace) {
 }
 
 base::Status Warden::finish(milliseconds patience) {
-  if (!state_->ranks.empty() || !state_->asked.empty()) {
-    return base::failed_precondition("{} ranks have not ended: stop them first",
-                                     state_->ranks.size() + state_->asked.size());
-  }
+  const auto running = std::distance(state_->ranks.begin(), state_->ranks.lower_bound(kFirstCommand)) +
+                       std::distance(state_->asked.begin(), state_->asked.lower_bound(kFirstCommand));
+  if (running > 0) return base::failed_precondition("{} ranks have not ended: stop them first", running);
   return state_->send(FinishCommand{patience});
 }
 

@@ -68,14 +68,15 @@ class Warden {
 
   // RankStarted or RankStartFailed answers each call, in order.
   base::Status spawn(const SpawnRequest& request);
-  // Sends a signal to the rank's process group. -1 means the groups of all ranks that have not ended.
+  // Sends a signal to the rank's process group. -1 means the groups of all ranks that have not ended, without commands
+  // (kFirstCommand).
   base::Status signal(int rank, int signo);
   // Sends TERM to all rank groups now. Sends KILL to everything contained after `grace`, or as soon as all ranks and
   // their groups have ended. Then the audit and JobEmpty follow.
   // A second call shortens the grace. A grace of 0 means KILL now.
   base::Status stop(std::chrono::milliseconds grace);
-  // Call it when all ranks have ended. Detached children may end by themselves for `patience`; then KILL, the audit
-  // and JobEmpty follow. After JobEmpty, spawn() may be used again.
+  // Call it when all ranks have ended. Commands and detached children may end by themselves for `patience`; then KILL,
+  // the audit and JobEmpty follow. After JobEmpty, spawn() may be used again.
   // FAILED_PRECONDITION: some ranks still run. They are left alone.
   base::Status finish(std::chrono::milliseconds patience = std::chrono::milliseconds(100));
   // Stops or continues everything contained (Ctrl-Z of the launcher). Does not change the lease.

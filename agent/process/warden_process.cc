@@ -251,7 +251,8 @@ void WardenProcess::signal_rank(pid_t pid_inside, Rank& rank, int signo) {
 void WardenProcess::handle(const SignalCommand& command) {
   reap();  // first, so that a rank that has already ended does not count as ended by our signal
   for (auto& [pid, rank] : ranks_) {
-    if (command.rank < 0 || rank_numbers_[pid] == command.rank) signal_rank(pid, rank, command.signo);
+    const int number = rank_numbers_[pid];
+    if (command.rank < 0 ? !is_command(number) : number == command.rank) signal_rank(pid, rank, command.signo);
   }
 }
 
@@ -279,7 +280,10 @@ void WardenProcess::handle(const StopCommand& command) {
   phase_ = Phase::kStopping;
   if (!is_first) return;
   if (command.grace.count() > 0) {
-    for (auto& [pid, rank] : ranks_) signal_rank(pid, rank, SIGTERM);
+    for (auto& [pid, rank] : ranks_) {
+      signal_rank(pid, rank, SIGTERM);
+      if (is_command(rank_numbers_[pid])) signal_rank(pid, rank, SIGHUP);  // shells of terminals ignore SIGTERM
+    }
     container_->pause(false);
   }
 }
