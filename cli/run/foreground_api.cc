@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "launcherd/run/exec_stream.h"
 #include "proto/hang_convert.h"
 
 namespace muster::cli::inline run {
@@ -60,6 +61,23 @@ launcherd::Gone ForegroundApi::stacks(const v1::StacksRequest& request, launcher
       job_->stacks(query, std::move(replies.send), [done = replies.done] { done(base::ok_status()); });
   if (!asked.ok()) replies.done(asked);
   return {};
+}
+
+launcherd::Requests<v1::ExecRequest> ForegroundApi::exec(const v1::ExecRequest& first,
+                                                         launcherd::Replies<v1::ExecEvent> replies) {
+  const auto stream = launcherd::ExecStream::create(
+      first, {.send = replies.send, .done = replies.done, .when_written = replies.when_written});
+  if (!stream.ok()) {
+    replies.done(stream.status());
+    return {};
+  }
+  const base::Status begun = (*stream)->begin([this](const v1::ExecRequest& request, launcherd::ExecCaller caller) {
+    return job_->exec(request, std::move(caller));
+  });
+  if (!begun.ok()) (*stream)->fail(begun);
+  return {.next = [stream = *stream](const v1::ExecRequest& request) { stream->next(request); },
+          .end = [stream = *stream] { stream->end_input(); },
+          .gone = [stream = *stream] { stream->leave(); }};
 }
 
 void ForegroundApi::explain_hang(const v1::ExplainHangRequest&, launcherd::Reply<v1::HangReport> reply) {

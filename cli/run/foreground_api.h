@@ -27,6 +27,8 @@ class ForegroundApi final : private launcherd::ApiHandler {
   void signal(const v1::SignalRequest& request, launcherd::Reply<v1::SignalResponse> reply) override;
   launcherd::Gone watch(const v1::WatchRequest& request, launcherd::Replies<v1::Event> replies) override;
   void explain_hang(const v1::ExplainHangRequest& request, launcherd::Reply<v1::HangReport> reply) override;
+  launcherd::Requests<v1::ExecRequest> exec(const v1::ExecRequest& first,
+                                            launcherd::Replies<v1::ExecEvent> replies) override;
   launcherd::Gone stacks(const v1::StacksRequest& request, launcherd::Replies<v1::ProcessStack> replies) override;
 
   launcherd::RestartingJob* const job_;

@@ -44,7 +44,7 @@ v1::Capabilities capabilities_of(const DaemonOptions& options, base::WallTime no
   capabilities.set_build_id(options.build_id);
   for (const char* const feature : {"submit", "watch",   "logs",     "kill",     "signal",   "stacks",    "cleanup",
                                     "hosts",  "drain",   "priority", "backfill", "deadline", "retention", "placement",
-                                    "resize", "history", "after",    "update",   "arrays",   "notify"}) {
+                                    "resize", "history", "after",    "update",   "arrays",   "notify",    "exec"}) {
     capabilities.add_features(feature);
   }
   if (options.fair_use.is_on) capabilities.add_features("fair-use");

@@ -7,6 +7,7 @@
 
 #include "base/strings.h"
 #include "launcherd/daemon/job_view.h"
+#include "launcherd/run/exec_stream.h"
 #include "launcherd/start/make_bootstrap.h"
 #include "proto/hang_convert.h"
 
@@ -317,6 +318,30 @@ Gone DaemonApi::stacks(const v1::StacksRequest& request, Replies<v1::ProcessStac
                                        }
                                        return {};
                                      });
+}
+
+Requests<v1::ExecRequest> DaemonApi::exec(const v1::ExecRequest& first, Replies<v1::ExecEvent> replies) {
+  auto created =
+      ExecStream::create(first, {.send = replies.send, .done = replies.done, .when_written = replies.when_written});
+  if (!created.ok()) {
+    replies.done(created.status());
+    return {};
+  }
+  const std::shared_ptr<ExecStream> stream = *std::move(created);
+  resolve_single(first.job(), [this, stream](const base::Result<base::JobId>& id) {
+    if (!id.ok()) return stream->fail(id.status());
+    const base::Status started = stream->begin([this, &id](const v1::ExecRequest& request, ExecCaller caller) {
+      return parts_.jobs->exec(*id, request, std::move(caller));
+    });
+    if (started.code() == Code::kNotFound) {
+      refuse_ended(*id, [stream](const base::Status& why) { stream->fail(why); });
+    } else if (!started.ok()) {
+      stream->fail(started);
+    }
+  });
+  return {.next = [stream](const v1::ExecRequest& request) { stream->next(request); },
+          .end = [stream] { stream->end_input(); },
+          .gone = [stream] { stream->leave(); }};
 }
 
 void DaemonApi::explain_hang(const v1::ExplainHangRequest& request, Reply<v1::HangReport> reply) {

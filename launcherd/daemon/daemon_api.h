@@ -55,6 +55,7 @@ class DaemonApi final : public ApiHandler {
   void resize(const v1::ResizeRequest& request, Reply<v1::ResizeResponse> reply) override;
   void explain_hang(const v1::ExplainHangRequest& request, Reply<v1::HangReport> reply) override;
   Gone stacks(const v1::StacksRequest& request, Replies<v1::ProcessStack> replies) override;
+  Requests<v1::ExecRequest> exec(const v1::ExecRequest& first, Replies<v1::ExecEvent> replies) override;
   void history(const v1::HistoryRequest& request, Reply<v1::HistoryResponse> reply) override;
   void get_spec(const std::string& job, Reply<v1::JobSpec> reply) override;
   Gone cleanup(const v1::CleanupRequest& request, Replies<v1::CleanupReport> replies) override;

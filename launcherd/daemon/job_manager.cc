@@ -455,6 +455,13 @@ base::Status JobManager::stacks(const base::JobId& id, const StackQuery& query,
   return job->running->stacks(query, std::move(on_process), std::move(done));
 }
 
+base::Result<ExecControls> JobManager::exec(const base::JobId& id, const v1::ExecRequest& first, ExecCaller caller) {
+  OpenJob* const job = find(id);
+  if (job == nullptr) return not_open(id);
+  MUSTER_RETURN_IF_ERROR(check_running(*job));
+  return job->running->exec(first, std::move(caller));
+}
+
 base::Status JobManager::explain_hang(const base::JobId& id, std::function<void(const model::HangReport&)> done) {
   OpenJob* const job = find(id);
   if (job == nullptr) return not_open(id);

@@ -99,6 +99,7 @@ class JobManager {
   void resize(const base::JobId& id, const v1::ResizeRequest& request, Reply<v1::ResizeResponse> done);
   // The number of ranks that the job has now. nullopt: the job has no slots.
   std::optional<int> size_of(const base::JobId& id) const;
+  base::Result<ExecControls> exec(const base::JobId& id, const v1::ExecRequest& first, ExecCaller caller);
   base::Status explain_hang(const base::JobId& id, std::function<void(const model::HangReport&)> done);
   base::Status stacks(const base::JobId& id, const StackQuery& query, std::function<void(v1::ProcessStack)> on_process,
                       base::Loop::Task done);

@@ -344,6 +344,13 @@ base::Status RunningJob::stacks(const StackQuery& query, std::function<void(v1::
   return job_->stacks(query, std::move(on_process), std::move(done));
 }
 
+base::Result<ExecControls> RunningJob::exec(const v1::ExecRequest& first, ExecCaller caller) {
+  if (job_ == nullptr || is_over_) {
+    return base::failed_precondition("job {} is {}: no rank is running", id_.str(), model::name_of(state_));
+  }
+  return job_->exec(first, std::move(caller));
+}
+
 base::Status RunningJob::explain_hang(std::function<void(const model::HangReport&)> done) {
   if (job_ == nullptr || is_over_) {
     return base::failed_precondition("job {} is {}: no rank is running", id_.str(), model::name_of(state_));

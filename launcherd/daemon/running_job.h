@@ -141,6 +141,7 @@ class RunningJob final : private JobObserver, private GenerationHosts {
   void stop(StopCause cause, const std::string& reason);
   base::Status signal_ranks(int signo);
   base::Status stacks(const StackQuery& query, std::function<void(v1::ProcessStack)> on_process, base::Loop::Task done);
+  base::Result<ExecControls> exec(const v1::ExecRequest& first, ExecCaller caller);
   base::Status explain_hang(std::function<void(const model::HangReport&)> done);
 
   // Gives the job another number of ranks (RestartingJob::resize). An error names no job. After OK, store recovery()

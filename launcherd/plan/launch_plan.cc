@@ -8,6 +8,7 @@
 
 #include "base/strings.h"
 #include "launcherd/plan/launch_world.h"
+#include "launcherd/plan/rank_table.h"
 #include "launcherd/plan/store_tree.h"
 #include "model/dmlc.h"
 #include "model/expand.h"
@@ -25,13 +26,6 @@ std::string rank_interface(const HostFacts& fact, const model::JobSpec& job) {
   if (!is_network_chosen(job)) return fact.prepared.interface();
   const auto chosen = choose_interface(fact.hello, job);
   return chosen.ok() ? chosen->name() : fact.prepared.interface();
-}
-
-// Returns the address at which other hosts reach this host's ranks.
-std::string rank_address(const HostFacts& fact, const model::JobSpec& job) {
-  if (!is_network_chosen(job)) return fact.prepared.address();
-  const auto chosen = choose_interface(fact.hello, job);
-  return chosen.ok() ? chosen->address() : fact.prepared.address();
 }
 
 // Returns for each rank the address and port at which other ranks reach it, for TF_CONFIG. Empty for other runtimes.
@@ -173,6 +167,12 @@ v1::LiveMember member_of(const model::PlacedRank& rank, int size) {
 }
 
 }  // namespace
+
+std::string rank_address(const HostFacts& fact, const model::JobSpec& job) {
+  if (!is_network_chosen(job)) return fact.prepared.address();
+  const auto chosen = choose_interface(fact.hello, job);
+  return chosen.ok() ? chosen->address() : fact.prepared.address();
+}
 
 v1::JobPeer peer_of(const HostFacts& fact) {
   v1::JobPeer peer;
@@ -333,6 +333,7 @@ class LaunchPlanner::Planner {
   std::vector<model::BoundRank> bindings_;
   std::vector<std::string> warnings_;
   std::string world_;
+  v1::RankTable rank_table_;
 };
 
 const proto::EnvList& LaunchPlanner::Planner::exported_to(const HostFacts& fact) const {
@@ -407,6 +408,7 @@ std::vector<std::size_t> LaunchPlanner::Planner::peers_of(std::size_t index) con
 v1::Launch LaunchPlanner::Planner::launch_of_host(std::size_t index) const {
   v1::Launch launch;
   launch.set_world(world_);
+  if (rank_table_.hosts_size() > 0) *launch.mutable_rank_table() = rank_table_;
   launch.mutable_command()->Add(job_.command.begin(), job_.command.end());
   launch.set_workdir(job_.workdir);
   launch.set_umask(job_.umask);
@@ -503,6 +505,11 @@ v1::LaunchRank LaunchPlanner::Planner::launch_of_rank(const HostFacts& fact, mod
 void LaunchPlanner::Planner::finish() {
   world_ = world_of_job(job_, placement_, fmt::format("muster-{}-{}", attempt_.job_id, attempt_.number), user_set_,
                         bindings_);
+  // The plan of processes that join a running job does not have all ranks. The next generation brings the table.
+  if (!attempt_.running.empty()) return;
+  rank_table_ = rank_table_of(
+      placement_, [this](std::size_t host) { return rank_address(facts_.at(host), job_); },
+      [this](int rank) { return static_cast<int>(bindings_[static_cast<std::size_t>(rank)].cpus.size()); });
 }
 
 LaunchPlanner::LaunchPlanner(std::unique_ptr<Planner> planner) : planner_(std::move(planner)) {}

@@ -51,6 +51,9 @@ class HostFactsList {
 // Describes the host to the agents of the job's other hosts.
 v1::JobPeer peer_of(const HostFacts& fact);
 
+// Returns the address at which other hosts reach this host's ranks, once the host is prepared.
+std::string rank_address(const HostFacts& fact, const model::JobSpec& job);
+
 // True if one of the host's interfaces has the address.
 bool has_address(const v1::Hello& hello, const std::string& address);
 

@@ -26,6 +26,7 @@
 #include "launcherd/plan/spawn_plan.h"
 #include "launcherd/run/end_collector.h"
 #include "launcherd/run/evidence_requests.h"
+#include "launcherd/run/exec_calls.h"
 #include "launcherd/run/generation_planner.h"
 #include "launcherd/run/hang_watch.h"
 #include "launcherd/run/host_roster.h"
@@ -77,6 +78,7 @@ class JobRunner::Core final : private AgentListener {
   void set_input(InputSource* source) { input_ = source; }
   void resize_terminal(int rows, int columns);
   base::Status stacks(const StackQuery& query, StackRequests::OnProcess on_process, base::Loop::Task done);
+  base::Result<ExecControls> exec(const v1::ExecRequest& first, ExecCaller caller);
   base::Status explain_hang(std::function<void(const model::HangReport&)> done);
   base::Status set_live_hosts(std::vector<model::HostSpec> hosts);
   base::Status set_live_size(int min_ranks, std::optional<int> max_ranks);
@@ -140,6 +142,7 @@ class JobRunner::Core final : private AgentListener {
   void warn(const std::string& line) override;
   void process(JobHost& host, const v1::AgentMessage& message);
   void process_rank_message(JobHost& host, const v1::AgentMessage& message);
+  void process_exec_message(int agent, const v1::AgentMessage& message);
   Liveness::Events liveness_events();
   void rank_started(JobHost& host, const v1::RankStarted& started);
   void ranks_started(JobHost& host, const v1::RanksStarted& group);
@@ -182,6 +185,7 @@ class JobRunner::Core final : private AgentListener {
   void live_host_lost(JobHost& host, const std::string& why);
   void begin_generation(const Generation& generation, std::vector<int> former);
   model::Placement placement_of(const ElasticPlan& plan) const;
+  v1::RankTable rank_table_of_live(const ElasticPlan& plan) const;
   std::map<std::string, std::string> set_shares(model::Placement& placement) const;
   void place_hosts();
   void announce_new_members(const Generation& generation, const std::vector<int>& former);
@@ -278,6 +282,8 @@ class JobRunner::Core final : private AgentListener {
   v1::WindowSize window_;
   StackRequests stack_requests_{
       loop_, [this](int agent, v1::LauncherMessage message) { agents_->send(agent, std::move(message)); }};
+  ExecCalls exec_calls_{loop_,
+                        [this](int agent, v1::LauncherMessage message) { agents_->send(agent, std::move(message)); }};
   EvidenceRequests evidence_requests_{
       loop_, clock_, [this](int agent, v1::LauncherMessage message) { agents_->send(agent, std::move(message)); }};
   HangWatch hang_watch_{loop_, clock_, job_.hang, hang_events()};

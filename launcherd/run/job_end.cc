@@ -211,6 +211,7 @@ void JobRunner::Core::agent_unreadable(int agent) {
 void JobRunner::Core::host_lost(JobHost& host, HostAction how, const std::string& why) {
   peer_failures_.unfollow(host.agent);
   stack_requests_.lost(host.agent);
+  exec_calls_.lost(host.agent);
   evidence_requests_.lost(host.agent);
   agents_->drop(host.agent);
   worlds_.host_left(host);
@@ -346,6 +347,7 @@ void JobRunner::Core::finish(RunEvent event) {
   host_warnings_.flush();
   if (feed_ != nullptr) feed_->close();
   stack_requests_.close();
+  exec_calls_.close();
   evidence_requests_.close();
   for (const JobHost& host : hosts_) {
     if (host.phase == HostPhase::kLaunched) {
@@ -389,6 +391,9 @@ void JobRunner::suspend(bool on, base::Loop::Task done) {
 base::Status JobRunner::stacks(const StackQuery& query, std::function<void(v1::ProcessStack)> on_process,
                                base::Loop::Task done) {
   return core_->stacks(query, std::move(on_process), std::move(done));
+}
+base::Result<ExecControls> JobRunner::exec(const v1::ExecRequest& first, ExecCaller caller) {
+  return core_->exec(first, std::move(caller));
 }
 base::Status JobRunner::explain_hang(std::function<void(const model::HangReport&)> done) {
   return core_->explain_hang(std::move(done));

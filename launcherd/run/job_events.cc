@@ -8,6 +8,7 @@
 #include "base/strings.h"
 #include "launcherd/run/job_core.h"
 #include "proto/convert.h"
+#include "proto/muster/v1/launcher.pb.h"
 
 namespace muster::launcherd::inline run {
 namespace {
@@ -192,6 +193,12 @@ void JobRunner::Core::process(JobHost& host, const v1::AgentMessage& message) {
     case v1::AgentMessage::kWorkerNotified:
       if (live_ != nullptr) live_->notified(message.worker_notified());
       break;
+    case v1::AgentMessage::kExecStarted:
+    case v1::AgentMessage::kExecOutput:
+    case v1::AgentMessage::kExecInputTaken:
+    case v1::AgentMessage::kExecEnded:
+      process_exec_message(host.agent, message);
+      break;
     default:
       process_rank_message(host, message);
       break;
@@ -278,6 +285,20 @@ void JobRunner::Core::process_rank_message(JobHost& host, const v1::AgentMessage
   }
 }
 
+// Processes a message about a command that runs beside a rank.
+void JobRunner::Core::process_exec_message(int agent, const v1::AgentMessage& message) {
+  switch (message.body_case()) {
+    case v1::AgentMessage::kExecStarted:
+      return exec_calls_.started(agent, message.exec_started());
+    case v1::AgentMessage::kExecOutput:
+      return exec_calls_.output(agent, message.exec_output());
+    case v1::AgentMessage::kExecInputTaken:
+      return exec_calls_.input_taken(agent, message.exec_input_taken());
+    default:
+      return exec_calls_.ended(agent, message.exec_ended());
+  }
+}
+
 // Sends one message to each agent that has some of these ranks.
 void JobRunner::Core::send_input(const std::vector<int>& ranks, std::string_view bytes, bool ends) {
   for (const JobHost& host : hosts_) {
@@ -344,6 +365,19 @@ base::Status JobRunner::Core::stacks(const StackQuery& query, StackRequests::OnP
   return base::ok_status();
 }
 
+base::Result<ExecControls> JobRunner::Core::exec(const v1::ExecRequest& first, ExecCaller caller) {
+  MUSTER_ASSIGN_OR_RETURN(const int rank, rank_of_request(first, placement_.size));
+  const int number = live_ == nullptr ? rank : live_->members().number_of(rank);
+  for (const JobHost& host : hosts_) {
+    const bool has_rank = std::ranges::find(host.ranks, number) != host.ranks.end();
+    if (is_finished() || host.phase != HostPhase::kLaunched || !has_rank || !may_run(number)) continue;
+    return exec_calls_.begin({.agent = host.agent, .host = host.name, .number = number, .rank = rank}, first,
+                             std::move(caller));
+  }
+  if (ends_.has_ended(rank)) return base::failed_precondition("rank {} has ended: no command can run beside it", rank);
+  return base::failed_precondition("rank {} does not run at the moment: it is starting or ending", rank);
+}
+
 // Reports of hosts whose clock is not known yet cannot be compared.
 void JobRunner::Core::arrival_times(const JobHost& host, const v1::ArrivalTimes& times) {
   const auto has_news = [](const v1::RankArrivals& arrivals) { return arrivals.operations_size() > 0; };
@@ -399,6 +433,7 @@ void JobRunner::Core::add_end(model::RankEnd end) {
     report_to_peers(end);
   }
   if (feed_ != nullptr) feed_->rank_over(end.rank);
+  exec_calls_.rank_over(end.rank, model::describe(end));
   const bool must_stop = ends_.add(end, clock_.now());
   watch_services(end);
   if (ends_.decision_time() && !root_reported_ && !timers_.is_armed(JobTimer::kRootCause)) {
@@ -502,6 +537,7 @@ void JobRunner::Core::host_empty(JobHost& host, const v1::HostEmpty& empty) {
 // Handles lost output: no process of the job is left on the host, and no more output comes from it.
 void JobRunner::Core::output_lost(JobHost& host, const std::string& why) {
   stack_requests_.lost(host.agent);
+  exec_calls_.lost(host.agent);
   agents_->drop(host.agent);
   if (goes_on_live()) {
     observer_->on_warning(why);

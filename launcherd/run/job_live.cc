@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/strings.h"
+#include "launcherd/plan/rank_table.h"
 #include "launcherd/run/job_core.h"
 #include "model/rank_env.h"
 
@@ -89,6 +90,7 @@ LiveJob::Events JobRunner::Core::live_events() {
   return {.send = [this](int agent, v1::LauncherMessage message) { agents_->send(agent, std::move(message)); },
           .address_of_first = [this](const std::vector<int>& agents) { return live_address(agents); },
           .peer_of = [this](int agent) { return peer_of(hosts_.at(agent).facts); },
+          .rank_table = [this](const ElasticPlan& plan) { return rank_table_of_live(plan); },
           .add_agent = [this](const std::string& host) { return add_live_host(host); },
           .start = [this](const Generation& generation, const std::vector<int>& agents,
                           const std::vector<NewProcess>& processes,
@@ -171,6 +173,7 @@ void JobRunner::Core::add_live_end(model::RankEnd end) {
   const int number = end.rank;
   if (!live_->members().may_run(number)) return;
   if (feed_ != nullptr) feed_->rank_over(number);
+  exec_calls_.rank_over(number, model::describe(end));
   if (live_->members().is_stopped(number)) end.kind = model::EndKind::kStopped;
   end.rank = shown_rank(number);
   if (end.rank >= 0) {
@@ -285,6 +288,21 @@ model::Placement JobRunner::Core::placement_of(const ElasticPlan& plan) const {
                                                                       .host_index = at->second});
   }
   return next;
+}
+
+// Several agents may have had one host in turn. The newest one's address holds.
+v1::RankTable JobRunner::Core::rank_table_of_live(const ElasticPlan& plan) const {
+  const model::Placement next = placement_of(plan);
+  return rank_table_of(
+      next,
+      [&](std::size_t index) {
+        std::string address;
+        for (const JobHost& host : hosts_) {
+          if (host.name == next.hosts[index].host.name) address = rank_address(host.facts, job_);
+        }
+        return address;
+      },
+      [](int) { return 0; });
 }
 
 // Sets what the job may use of each host now. Hosts of processes that live on may have got further slots. Returns why

@@ -23,6 +23,7 @@
 #include "launcherd/agents/relays_among.h"
 #include "launcherd/bootstrap/bootstrap.h"
 #include "launcherd/output/output_sink.h"
+#include "launcherd/run/exec_request.h"
 #include "launcherd/run/input_feed.h"
 #include "launcherd/run/stack_query.h"
 #include "model/exit_report.h"
@@ -257,6 +258,9 @@ class JobRunner {
   // process, then `done` follows. Neither is called after the runner's end.
   // INVALID_ARGUMENT: the job has no such rank. FAILED_PRECONDITION: none of these ranks runs.
   base::Status stacks(const StackQuery& query, std::function<void(v1::ProcessStack)> on_process, base::Loop::Task done);
+  // Runs a command beside a rank. `first` has passed check_first_request().
+  // INVALID_ARGUMENT: the job has no such rank. FAILED_PRECONDITION: the rank does not run.
+  base::Result<ExecControls> exec(const v1::ExecRequest& first, ExecCaller caller);
   // Asks several times what the ranks do, and calls `done` with a report that names those that hold the job up. It is
   // called within some seconds, at the latest at the job's end, but not after the runner's end.
   // FAILED_PRECONDITION: no rank runs.

@@ -482,6 +482,8 @@ std::map<int, v1::LauncherMessage> LiveJob::begin_messages(int store_agent) cons
   elsewhere.set_horovod_address(planned_->address);
   elsewhere.set_horovod_port(*planned_->port);
   *elsewhere.add_peers() = events_.peer_of(store_agent);
+  v1::RankTable table;
+  if (events_.rank_table) table = events_.rank_table(planned_->generation.plan);
   std::map<int, v1::LauncherMessage> messages;
   const SlotIndex index(planned_->generation.plan);
   for (const LiveProcess& process : members_.all()) {
@@ -490,6 +492,7 @@ std::map<int, v1::LauncherMessage> LiveJob::begin_messages(int store_agent) cons
     v1::BeginGeneration& begin = *at->second.mutable_begin_generation();
     if (is_first && process.agent != store_agent) begin = elsewhere;
     begin.set_generation(planned_->generation.number);
+    if (is_first && events_.rank_table) *begin.mutable_rank_table() = table;
     v1::LiveMember& member = *begin.add_members();
     member.set_number(process.number);
     const PlannedSlot* const slot = index.find(process.slot);

@@ -45,6 +45,7 @@ class LiveJob {
     // Returns the address at which the other agents reach the first one.
     std::function<base::Result<std::string>(const std::vector<int>& agents)> address_of_first;
     std::function<v1::JobPeer(int agent)> peer_of;
+    std::function<v1::RankTable(const ElasticPlan& plan)> rank_table = {};  // empty: the agents keep their tables
     // Gives a host another agent, and returns its index. agent_up() or host_lost() follows.
     std::function<base::Result<int>(const std::string& host)> add_agent;
     // Orders agents that are up to start processes. `agents` has that of each host of the plan, in rank order, and

@@ -87,6 +87,9 @@ class RestartingJob final : private JobObserver {
                       base::Loop::Task done) {
     return runner_->stacks(query, std::move(on_process), std::move(done));
   }
+  base::Result<ExecControls> exec(const v1::ExecRequest& first, ExecCaller caller) {
+    return runner_->exec(first, std::move(caller));
+  }
   base::Status explain_hang(std::function<void(const model::HangReport&)> done) {
     return runner_->explain_hang(std::move(done));
   }

@@ -10,12 +10,14 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "base/loop.h"
 #include "launcherd/service/api_handler.h"
 #include "launcherd/service/caller_role.h"
+#include "launcherd/service/duplex_call.h"
 #include "launcherd/service/grpc_status.h"
 #include "launcherd/service/stream_call.h"
 #include "launcherd/service/unary_call.h"
@@ -79,9 +81,53 @@ class ApiCalls : public std::enable_shared_from_this<ApiCalls> {
       if (self == nullptr || !self->take_turn(turn)) return;
       *number = self->next_++;
       self->streams_[*number].finish = [call](const grpc::Status& status) { call->finish(status); };
-      Gone gone = (self->handler_->*serve)(request, self->template replies_of<Answer>(call));
+      Gone gone = (self->handler_->*serve)(request, self->replies_of(call));
       // The end of the call is posted as well, so ended() cannot have run yet.
       self->streams_[*number].gone = std::move(gone);
+    });
+    return call.get();
+  }
+
+  // For a stream both ways. The first request begins it.
+  template <typename Request, typename Answer>
+  grpc::ServerBidiReactor<Request, Answer>* duplex(grpc::CallbackServerContext* context, Role role,
+                                                   Requests<Request> (ApiHandler::*serve)(const Request&,
+                                                                                          Replies<Answer>)) {
+    using Call = DuplexCall<Request, Answer>;
+    struct Stream {  // used only on the loop
+      std::uint64_t number = 0;
+      std::weak_ptr<Call> call;
+      std::optional<Requests<Request>> requests;  // set by the first request
+    };
+    auto stream = std::make_shared<Stream>();
+    auto call = std::make_shared<Call>(
+        [&loop = loop_, weak = weak_from_this(), stream] {
+          loop.post([weak, stream] {
+            if (const auto self = weak.lock()) self->ended(stream->number);
+          });
+        },
+        [&loop = loop_, weak = weak_from_this(), stream, serve](std::shared_ptr<Request> request) {
+          loop.post([weak, stream, serve, request] {
+            const auto self = weak.lock();
+            const auto open = stream->call.lock();
+            if (self == nullptr || open == nullptr || self->is_closed_) return;
+            self->next_request(*stream, open, serve, request.get());
+          });
+        });
+    stream->call = call;
+    call->begin();
+    if (const base::Status refused = check_role(*context, role, *revoked()); !refused.ok()) {
+      call->finish(to_grpc(refused));
+      return call.get();
+    }
+    on_allowed_(context->peer());
+    const std::uint64_t turn = await_turn([call] { call->finish(launcher_leaves()); });
+    loop_.post([weak = weak_from_this(), call, stream, turn] {
+      const auto self = weak.lock();
+      if (self == nullptr || !self->take_turn(turn)) return;
+      stream->number = self->next_++;
+      self->streams_[stream->number].finish = [call](const grpc::Status& status) { call->finish(status); };
+      call->read_next();
     });
     return call.get();
   }
@@ -131,14 +177,36 @@ class ApiCalls : public std::enable_shared_from_this<ApiCalls> {
     return call.get();
   }
 
+  // Handles one request of a stream both ways, or its end (nullptr). On the loop.
+  template <typename Stream, typename Call, typename Serve, typename Request>
+  void next_request(Stream& stream, const std::shared_ptr<Call>& call, Serve serve, const Request* request) {
+    const auto open = streams_.find(stream.number);
+    if (open == streams_.end()) return;  // the caller has left
+    if (request == nullptr) {
+      if (!stream.requests) {
+        call->finish({grpc::StatusCode::INVALID_ARGUMENT, "the stream ended before its first request"});
+      } else if (stream.requests->end) {
+        stream.requests->end();
+      }
+      return;
+    }
+    if (stream.requests) {
+      if (stream.requests->next) stream.requests->next(*request);
+    } else {
+      stream.requests = (handler_->*serve)(*request, replies_of(std::shared_ptr<typename Call::Base>(call)));
+      open->second.gone = stream.requests->gone;
+    }
+    call->read_next();
+  }
+
   // An open stream: how to end it, and what to call when its caller leaves.
   struct Open {
     std::function<void(const grpc::Status&)> finish;
     Gone gone;
   };
 
-  template <typename Answer>
-  Replies<Answer> replies_of(std::shared_ptr<StreamCall<Answer>> call) {
+  template <typename Answer, typename Reactor>
+  Replies<Answer> replies_of(std::shared_ptr<StreamCall<Answer, Reactor>> call) {
     return {.send = [call](Answer answer) { call->send(std::move(answer)); },
             .done = [call](const base::Status& status) { call->finish(to_grpc(status)); },
             .when_written =

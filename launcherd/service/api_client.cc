@@ -223,6 +223,52 @@ base::Status ApiClient::stacks(const v1::StacksRequest& request, Patience patien
   return state_->stream<>(&Stub::Stacks, request, patience, on_process);
 }
 
+// Its members are destroyed in reverse order: gRPC needs the context for as long as the stream lives.
+struct ExecCall::State {
+  std::unique_ptr<grpc::ClientContext> context = std::make_unique<grpc::ClientContext>();
+  std::unique_ptr<grpc::ClientReaderWriterInterface<v1::ExecRequest, v1::ExecEvent>> stream{};
+  std::function<base::Status(const grpc::Status&)> end{};
+  bool is_finished = false;
+};
+
+ExecCall::ExecCall(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+ExecCall::~ExecCall() {
+  if (state_->is_finished) return;
+  cancel();
+  v1::ExecEvent rest;
+  while (read(rest)) {
+  }
+  static_cast<void>(finish());  // CANCELLED, which is expected
+}
+
+bool ExecCall::write(const v1::ExecRequest& request) {
+  return state_->stream->Write(request);
+}
+
+bool ExecCall::read(v1::ExecEvent& event) {
+  return state_->stream->Read(&event);
+}
+
+base::Status ExecCall::finish() {
+  state_->is_finished = true;
+  return state_->end(state_->stream->Finish());
+}
+
+void ExecCall::cancel() {
+  state_->context->TryCancel();
+}
+
+base::Result<std::unique_ptr<ExecCall>> ApiClient::exec(const v1::ExecRequest& first) {
+  MUSTER_RETURN_IF_ERROR(proto::check_text(first));
+  auto call = std::make_unique<ExecCall::State>();
+  MUSTER_RETURN_IF_ERROR(state_->begin(call->context.get(), std::nullopt));
+  call->stream = state_->stub->Exec(call->context.get());
+  call->end = [state = state_.get()](const grpc::Status& status) { return state->end(status); };
+  call->stream->Write(first);  // read() and finish() tell of a failure
+  return std::make_unique<ExecCall>(std::move(call));
+}
+
 void ApiClient::cancel() {
   const std::lock_guard lock(state_->mutex);
   state_->is_cancelled = true;

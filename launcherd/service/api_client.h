@@ -19,6 +19,27 @@
 
 namespace muster::launcherd::inline service {
 
+// A command that runs beside a rank (Exec).
+// Thread: one thread may write while another one reads. cancel() may be called from any thread.
+class ExecCall {
+ public:
+  struct State;
+  explicit ExecCall(std::unique_ptr<State> state);
+  ~ExecCall();  // cancels the call if it has not finished
+  ExecCall(const ExecCall&) = delete;
+  ExecCall& operator=(const ExecCall&) = delete;
+
+  // Both return false once the call is over. Then finish() returns how it ended.
+  bool write(const v1::ExecRequest& request);
+  bool read(v1::ExecEvent& event);
+  // Call it once, after read() has returned false.
+  base::Status finish();
+  void cancel();
+
+ private:
+  std::unique_ptr<State> state_;
+};
+
 class ApiClient {
  public:
   using Patience = std::chrono::milliseconds;
@@ -54,6 +75,9 @@ class ApiClient {
   base::Status cleanup(const v1::CleanupRequest& request, const OnAnswer<v1::CleanupReport>& on_report);
   base::Status stacks(const v1::StacksRequest& request, Patience patience,
                       const OnAnswer<v1::ProcessStack>& on_process);
+
+  // The client must outlive the call. No time limit.
+  base::Result<std::unique_ptr<ExecCall>> exec(const v1::ExecRequest& first);
 
   // Any thread. The current call and all later calls end with CANCELLED.
   void cancel();

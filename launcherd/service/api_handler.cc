@@ -55,6 +55,10 @@ Gone ApiHandler::stacks(const v1::StacksRequest&, Replies<v1::ProcessStack> repl
   replies.done(not_served("Stacks"));
   return {};
 }
+Requests<v1::ExecRequest> ApiHandler::exec(const v1::ExecRequest&, Replies<v1::ExecEvent> replies) {
+  replies.done(not_served("Exec"));
+  return {};
+}
 void ApiHandler::explain_hang(const v1::ExplainHangRequest&, Reply<v1::HangReport> reply) {
   reply(not_served("ExplainHang"));
 }

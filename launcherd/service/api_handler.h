@@ -31,6 +31,14 @@ struct Replies {
 // Called once if the caller leaves before `done`. May be empty.
 using Gone = std::function<void()>;
 
+// Receives what follows the first request of a stream of requests.
+template <typename Request>
+struct Requests {
+  std::function<void(const Request&)> next;
+  std::function<void()> end;  // the caller sends no more, and still listens
+  Gone gone;
+};
+
 class ApiHandler {
  public:
   virtual ~ApiHandler() = default;
@@ -50,6 +58,7 @@ class ApiHandler {
   virtual void rerun(const v1::RerunRequest& request, const std::string& user, Reply<v1::SubmitResponse> reply);
   virtual void resize(const v1::ResizeRequest& request, Reply<v1::ResizeResponse> reply);
   virtual Gone stacks(const v1::StacksRequest& request, Replies<v1::ProcessStack> replies);
+  virtual Requests<v1::ExecRequest> exec(const v1::ExecRequest& first, Replies<v1::ExecEvent> replies);
   virtual void explain_hang(const v1::ExplainHangRequest& request, Reply<v1::HangReport> reply);
   virtual void history(const v1::HistoryRequest& request, Reply<v1::HistoryResponse> reply);
   // Not a call of launcher.proto: only the web page asks for the spec of a job.

@@ -73,6 +73,9 @@ class ApiService final : public v1::Launcher::CallbackService {
                                         v1::HangReport* answer) override {
     return calls_.unary(context, Role::kSubmit, &ApiHandler::explain_hang, request, answer);
   }
+  grpc::ServerBidiReactor<v1::ExecRequest, v1::ExecEvent>* Exec(grpc::CallbackServerContext* context) override {
+    return calls_.duplex(context, Role::kSubmit, &ApiHandler::exec);
+  }
   grpc::ServerUnaryReactor* History(grpc::CallbackServerContext* context, const v1::HistoryRequest* request,
                                     v1::HistoryResponse* answer) override {
     return calls_.unary(context, Role::kWatch, &ApiHandler::history, request, answer);

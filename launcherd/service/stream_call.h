@@ -1,5 +1,5 @@
 // StreamCall is one server-streaming call of a gRPC callback service. It queues replies, writes them one after the
-// other, and ends with the status. Private to this folder.
+// other, and ends with the status. duplex_call.h adds the requests of a stream both ways. Private to this folder.
 //
 // Owner: gRPC owns the call until OnDone. `self_` holds that ownership.
 // Thread: any thread may call all functions. After the end they do nothing.
@@ -19,9 +19,8 @@
 
 namespace muster::launcherd::inline service {
 
-template <typename Answer>
-class StreamCall final : public grpc::ServerWriteReactor<Answer>,
-                         public std::enable_shared_from_this<StreamCall<Answer>> {
+template <typename Answer, typename Reactor = grpc::ServerWriteReactor<Answer>>
+class StreamCall : public Reactor, public std::enable_shared_from_this<StreamCall<Answer, Reactor>> {
  public:
   static constexpr std::size_t kMaxQueued = 250'000;
 
@@ -63,6 +62,12 @@ class StreamCall final : public grpc::ServerWriteReactor<Answer>,
     if (finished_ || last_) return;
     last_ = status;
     finish_if_written();
+  }
+
+  // Holds the end of the call back while the result lives. Empty if the call has ended, or is about to.
+  std::unique_ptr<std::lock_guard<std::mutex>> lock_if_open() {
+    auto lock = std::make_unique<std::lock_guard<std::mutex>>(mutex_);
+    return finished_ || last_ ? nullptr : std::move(lock);
   }
 
   void OnWriteDone(bool ok) override {

@@ -15,6 +15,11 @@ using google::protobuf::Message;
 
 constexpr std::size_t kPrefixWords = 2;  // "api" and "v1"
 
+// True for the path that the call Exec would have.
+bool needs_both_ways(std::span<const std::string> path) {
+  return path.size() == 3 && path.front() == "jobs" && path.back() == "exec";
+}
+
 RestRefusal refusal(base::Status error) {
   const int status = http_status(error.code());
   return {status, std::move(error)};
@@ -78,6 +83,10 @@ std::variant<RestHead, RestRefusal> read_rest_head(const HttpRequest& request, c
   if (is_document && request.method == "GET") return head;
   std::string allowed = is_document ? "GET" : "";
   auto match = find_rest_route(request.method, words, allowed);
+  if (!match && needs_both_ways(words)) {
+    return refusal(base::unimplemented(
+        "exec needs streams both ways, which this interface lacks: use muster exec, gRPC or muster.client"));
+  }
   if (!match && allowed.empty()) return refusal(base::not_found("no such path: /api/v1/openapi.json lists all"));
   if (!match) return RestRefusal{405, base::unimplemented("this path serves {} only", allowed), allowed};
   head.match = *std::move(match);

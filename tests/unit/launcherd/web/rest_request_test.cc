@@ -72,6 +72,8 @@ TEST(RestRequest, WritingNeedsTheToken) {
 TEST(RestRequest, RefusesWhatMakesNoSense) {
   EXPECT_EQ(read(request_for("GET", "nothing")).substr(0, 3), "404");
   EXPECT_EQ(read(request_for("DELETE", "jobs/k7")), "405 this path serves GET only");
+  EXPECT_EQ(read(request_for("POST", "jobs/k7/exec")),
+            "501 exec needs streams both ways, which this interface lacks: use muster exec, gRPC or muster.client");
   EXPECT_EQ(read(request_for("GET", "jobs?token=x")), "400 token: is no argument of this path");
   EXPECT_EQ(read(request_for("GET", "jobs/k7?job=k8")), "400 job: belongs in the path");
   EXPECT_EQ(read(request_for("GET", "jobs/%")), "400 invalid path");
