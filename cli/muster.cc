@@ -29,6 +29,8 @@
 #include "cli/top/top.h"
 #include "cli/verbs/compat.h"
 #include "cli/verbs/complete.h"
+#include "cli/verbs/cp.h"
+#include "cli/verbs/exec.h"
 #include "cli/verbs/job_report.h"
 #include "cli/verbs/job_verbs.h"
 #include "cli/verbs/launcherd_verbs.h"
@@ -91,6 +93,9 @@ constexpr auto kJobVerbs =
                          {"hold", "keep waiting jobs of launcherd from starting", hold_doc, run_hold},
                          {"release", "let held jobs start", release_doc, run_release},
                          {"update", "change a job's priority, deadline, or what it awaits", update_doc, run_update},
+                         {"exec", "run a command beside a rank of a running job", exec_doc, run_exec_verb},
+                         {"shell", "open a shell beside a rank of a running job", shell_doc, run_shell},
+                         {"cp", "copy files to or from a rank of a running job", cp_doc, run_cp},
                          {"rerun", "submit a job of launcherd once more", rerun_doc, run_rerun},
                          {"resize", "give a running job more or fewer ranks", resize_doc, run_resize}});
 constexpr auto kInsightVerbs =

@@ -433,6 +433,9 @@ NO_JSON = {
     "attach": "shows a job to a person; logs -f --json and events -f --json are for programs",
     "render": "its answer is a script",
     "trace": "its answer is JSON of another program",
+    "exec": "its answer is what the command writes",
+    "shell": "its answer is what the shell writes",
+    "cp": "its answer is a file",
     "report": "its answer is a page, or a file; events --json has what it shows",
 }
 
