@@ -135,3 +135,22 @@ def test_nobody_is_there(tmp_path):
                     pass
 
     asyncio.run(main())
+
+
+def test_a_command_beside_a_rank(in_loop):
+    async def work(client):
+        job = await client.submit(["sleep", "1000"], environment=PATH)
+        while (await client.get(job)).state != JobState.RUNNING:
+            await asyncio.sleep(0.02)
+        content = bytes(range(256)) * 4000
+        results = await asyncio.gather(*(client.exec(job, ["sh", "-c", f"cat; exit {n}"], input=content) for n in range(5)))
+        assert [(each.exit_code, each.stdout) for each in results] == [(n, content) for n in range(5)]
+        assert (await client.exec(job, ["true"], input=content)).exit_code == 0
+        with pytest.raises(NotFound):
+            await client.exec("zzzzzzzz", ["true"])
+        with pytest.raises(DeadlineExceeded):
+            await client.exec(job, ["sleep", "1000"], timeout=0.5)
+        await client.kill(job, at_once=True)
+        await client.wait(job)
+
+    in_loop(work)

@@ -465,3 +465,29 @@ def test_certificates(launcherd, tmp_path, monkeypatch):
 def test_a_full_launcher_is_no_reason_to_ask_again(client):
     with pytest.raises(ResourceExhausted):
         client.submit(["x" * (5 << 20)])
+
+
+def test_a_command_beside_a_rank(client):
+    job = run(client, "sleep", "1000", size=2)
+    until(client, job, JobState.RUNNING)
+    content = os.urandom(1_000_000)
+    result = client.exec(job, ["sh", "-c", "cat; echo $MUSTER_RANK >&2; exit 3"], rank=1, input=content, timeout=60)
+    assert (result.exit_code, result.signal, result.stdout, result.stderr) == (3, 0, content, b"1\n")
+    assert result.host == "localhost" and result.message == ""
+    assert client.exec(job, ["true"], rank=0, input=content).exit_code == 0, "it reads nothing"
+    assert client.exec(job, ["sh", "-c", "kill -9 $$"], rank=0).signal == 9
+    missing = client.exec(job, ["no-such-program"], rank=0)
+    assert missing.exit_code == 127 and "no-such-program" in missing.message
+    with pytest.raises(InvalidArgument) as error:
+        client.exec(job, ["true"])
+    assert error.value.field == "rank"
+    with pytest.raises(InvalidArgument):
+        client.exec(job, "true", rank=0)
+    with pytest.raises(NotFound):
+        client.exec("zzzzzzzz", ["true"])
+    with pytest.raises(DeadlineExceeded):
+        client.exec(job, ["sleep", "1000"], rank=0, timeout=0.5)
+    client.kill(job, at_once=True)
+    client.wait(job, timeout=60)
+    with pytest.raises(FailedPrecondition):
+        client.exec(job, ["true"], rank=0)

@@ -15,6 +15,7 @@ Importing it loads neither libmuster nor NumPy.
 from muster.client.address import Address, TlsFiles, find_address
 from muster.client.async_client import AsyncClient, AsyncStream
 from muster.client.client import Client, Stream
+from muster.client.commands import ExecResult
 from muster.client.errors import (Aborted, AlreadyExists, Cancelled, DataLoss, DeadlineExceeded, FailedPrecondition,
                                   InternalError, InvalidArgument, MusterError, NotFound, OutOfRange, PermissionDenied,
                                   ResourceExhausted, Unauthenticated, Unavailable, Unimplemented)
@@ -24,8 +25,9 @@ from muster.client.jobs import (Capabilities, CleanupReport, ElementRange, Event
 
 __all__ = [
     "Aborted", "Address", "AlreadyExists", "AsyncClient", "AsyncStream", "Cancelled", "Capabilities", "CleanupReport",
-    "Client", "DataLoss", "DeadlineExceeded", "ElementRange", "Event", "FailedPrecondition", "HangReport", "HistoryResponse",
-    "InternalError", "InvalidArgument", "Job", "JobFields", "JobPage", "JobSpec", "JobState", "LauncherHost", "LogChunk",
-    "MusterError", "NotFound", "OutOfRange", "PermissionDenied", "ProcessStack", "ResizeResponse", "ResourceExhausted", "Stream", "SubmitRequest", "TlsFiles", "Unauthenticated", "Unavailable",
+    "Client", "DataLoss", "DeadlineExceeded", "ElementRange", "Event", "ExecResult", "FailedPrecondition", "HangReport",
+    "HistoryResponse", "InternalError", "InvalidArgument", "Job", "JobFields", "JobPage", "JobSpec", "JobState", "LauncherHost",
+    "LogChunk", "MusterError", "NotFound", "OutOfRange", "PermissionDenied", "ProcessStack", "ResizeResponse",
+    "ResourceExhausted", "Stream", "SubmitRequest", "TlsFiles", "Unauthenticated", "Unavailable",
     "Unimplemented", "WantedHost", "find_address", "job_request", "new_request_id", "parse_host",
 ]

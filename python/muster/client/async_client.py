@@ -16,6 +16,7 @@ from muster.client import calls
 from muster.client._stubs import grpc, launcher_pb2, launcher_pb2_grpc
 from muster.client.address import TlsFiles, check_socket, find_address
 from muster.client.channels import open_async_channel
+from muster.client.commands import PIECE, WINDOW, Collector, ExecResult, first_request
 from muster.client.cursors import Cursor, LogsCursor, Message, WatchCursor
 from muster.client.errors import Cancelled, DeadlineExceeded, MusterError, Unavailable, from_rpc, left_in_doubt
 from muster.client.jobs import (Capabilities, CleanupReport, ElementRange, Event, HangReport, HistoryResponse, Job, JobFields,
@@ -293,6 +294,47 @@ class AsyncClient:
     async def signal(self, job: str, signal: Union[int, str]) -> None:
         """As Client.signal()."""
         await self._ask("Signal", calls.signal(job, signal))
+
+    async def exec(self, job: str, command: Sequence[Text], *, rank: Optional[int] = None, input: bytes = b"",
+                   timeout: Optional[float] = None) -> ExecResult:
+        """As Client.exec(). If its task is cancelled, the command ends."""
+        first = first_request(job, command, rank)
+        collector = Collector()
+        call = (await self._method("Exec"))(timeout=timeout)
+        room = WINDOW
+        has_room = asyncio.Event()
+
+        async def write() -> None:
+            nonlocal room
+            await call.write(first)
+            at, is_over = 0, False
+            while not is_over:
+                while room == 0:
+                    has_room.clear()
+                    await has_room.wait()
+                size = min(PIECE, room, len(input) - at)
+                is_over = at + size == len(input)
+                await call.write(launcher_pb2.ExecRequest(input=input[at:at + size], end_of_input=is_over))
+                at, room = at + size, room - size
+
+        # A task of its own: a command that ends without reading its input must not keep its last output back.
+        writer = asyncio.ensure_future(write())
+        try:
+            event = await call.read()
+            while event is not grpc.aio.EOF:
+                room += collector.take(event)
+                has_room.set()
+                event = await call.read()
+            return collector.finished()
+        except grpc.RpcError as error:
+            raise self._failure(error) from None
+        except asyncio.CancelledError:
+            self._raise_if_closed()
+            raise
+        finally:
+            call.cancel()
+            writer.cancel()
+            await asyncio.gather(writer, return_exceptions=True)
 
     async def kill(self, job: str, *, at_once: bool = False) -> None:
         """As Client.kill()."""

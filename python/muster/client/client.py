@@ -16,6 +16,7 @@ from muster.client import calls
 from muster.client._stubs import grpc, launcher_pb2, launcher_pb2_grpc
 from muster.client.address import TlsFiles, check_socket, find_address
 from muster.client.channels import open_channel
+from muster.client.commands import Collector, ExecResult, InputFeed, first_request
 from muster.client.cursors import Cursor, LogsCursor, Message, WatchCursor
 from muster.client.errors import Cancelled, DeadlineExceeded, MusterError, Unavailable, from_rpc, left_in_doubt
 from muster.client.jobs import (Capabilities, CleanupReport, ElementRange, Event, HangReport, HistoryResponse, Job, JobFields,
@@ -328,6 +329,26 @@ class Client:
         """Sends a signal, such as "USR1", to all ranks; the job continues. Never repeated: after Unavailable it may have
         arrived. Errors: InvalidArgument (a signal that ends the job: use kill()), FailedPrecondition (no ranks run)."""
         self._ask("Signal", calls.signal(job, signal))
+
+    def exec(self, job: str, command: Sequence[Text], *, rank: Optional[int] = None, input: bytes = b"",
+             timeout: Optional[float] = None) -> ExecResult:
+        """Runs a command beside a rank of a running job, and returns how it ended and what it wrote.
+
+        `command` is a list of words. `rank` may be left out in a job with one rank. `input` is the command's stdin. Never
+        repeated: after Unavailable the command may have run. After `timeout` seconds the command ends, and
+        DeadlineExceeded is raised. Errors: InvalidArgument (no such rank), FailedPrecondition (the rank does not run)."""
+        feed = InputFeed(first_request(job, command, rank), input)
+        collector = Collector()
+        try:
+            for event in self._method("Exec")(iter(feed), timeout=timeout):
+                feed.add_room(collector.take(event))
+        except grpc.RpcError as error:
+            raise self._failure(error) from None
+        except ValueError as why:  # close() by another thread
+            raise Cancelled("the client is closed") from why
+        finally:
+            feed.close()
+        return collector.finished()
 
     def kill(self, job: str, *, at_once: bool = False) -> None:
         """Ends the job: SIGTERM to all ranks, SIGKILL after its grace time, or `at_once`. Returns when the stop has begun.
