@@ -96,6 +96,9 @@ def test_a_role_allows_what_it_says(stubs, authority, address, role, may):
     watched = code_of(lambda request, timeout: list(api.api.Watch(request, timeout=timeout)),
                       launcher.WatchRequest(job="aaaaaaaa"))
     assert watched == (grpc.StatusCode.NOT_FOUND if may else grpc.StatusCode.PERMISSION_DENIED)
+    command = code_of(lambda request, timeout: list(api.api.Exec(iter([request]), timeout=timeout)),
+                      launcher.ExecRequest(job="aaaaaaaa", command=[b"true"]))
+    assert command == (grpc.StatusCode.NOT_FOUND if may >= 2 else grpc.StatusCode.PERMISSION_DENIED)
 
 
 def test_strangers_are_not_heard(stubs, authority, address, tmp_path):
