@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kSignalled = 128;  // a shell's exit code for a signal, without the signal's number
 
-FlagRow rank_row() {
+FlagRow one_rank_row() {
   return option("rank", {"-r", "--rank"}, "N", "Beside this rank. Needed if the job has several.").command_line_only();
 }
 
@@ -59,7 +59,7 @@ int run_beside(const VerbCall& call, v1::ExecRequest request) {
 
 const CommandDoc& exec_doc() {
   static const FlagTable kTable =
-      verb_table(with_launcher_rows({rank_row(),
+      verb_table(with_launcher_rows({one_rank_row(),
                                      toggle("terminal", {{"-t", "true"}, {"--terminal", "true"}},
                                             "The command gets a terminal, as programs with a screen need it.")
                                          .command_line_only(),
@@ -92,7 +92,7 @@ const CommandDoc& exec_doc() {
 
 const CommandDoc& shell_doc() {
   static const FlagTable kTable =
-      verb_table(with_launcher_rows({rank_row(), no_stdin_row()}), {{.completes = Completes::kJob}});
+      verb_table(with_launcher_rows({one_rank_row(), no_stdin_row()}), {{.completes = Completes::kJob}});
   static const CommandDoc kDoc = {
       .name = "muster shell",
       .summary = "open a shell beside a rank of a running job",
