@@ -14,7 +14,7 @@ TEST(RankWord, RefusesOtherWords) {
   for (const char* const word : {"", "-1", "x", "3x", " 3", "99999999999999999999"}) {
     EXPECT_FALSE(parse_rank(word).ok()) << word;
   }
-  EXPECT_EQ(parse_rank("x\n").status().message(), "'x\\n' is not the number of a rank");
+  EXPECT_EQ(parse_rank("x\n").status().message(), "'x\\x0a' is not the number of a rank");
 }
 
 TEST(RankWord, TellsMistakesOfTheUserFromFailures) {
