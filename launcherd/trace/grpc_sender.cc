@@ -90,37 +90,33 @@ base::Result<SendReply> reply_of(const grpc::Status& status, const grpc::ByteBuf
                          sentence_of(status), advice_of(status.error_code()))};
 }
 
-// A call that was begun. gRPC uses it until the call has ended.
-struct Call {
-  grpc::ClientContext context{};
-  grpc::ByteBuffer request{};
-  grpc::ByteBuffer response{};
-  grpc::Status status{};  // written before `done` is readable
-  CancelSource done{};    // readable when the call has ended
-};
-
 class GrpcSender final : public SpanSender {
  public:
   GrpcSender(std::shared_ptr<grpc::Channel> channel, std::vector<std::pair<std::string, std::string>> headers)
       : channel_(std::move(channel)), headers_(std::move(headers)) {}
 
   base::Result<SendReply> send(const std::string& body, const Waiter& waiter) const override {
-    const auto call = std::make_shared<Call>();
-    MUSTER_RETURN_IF_ERROR(call->done.status());
-    call->context.set_deadline(std::chrono::system_clock::now() + waiter.left());
-    for (const auto& [name, value] : headers_) call->context.AddMetadata(name, value);
+    CancelSource done;  // readable when the call has ended
+    MUSTER_RETURN_IF_ERROR(done.status());
+    grpc::Status status;  // written before
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + waiter.left());
+    for (const auto& [name, value] : headers_) context.AddMetadata(name, value);
     const grpc::Slice slice(body);
-    call->request = grpc::ByteBuffer(&slice, 1);
+    const grpc::ByteBuffer request(&slice, 1);
+    grpc::ByteBuffer response;
     grpc::GenericStub stub(channel_);
-    stub.UnaryCall(&call->context, kMethod, grpc::StubOptions(), &call->request, &call->response,
-                   [call](grpc::Status ended) {
-                     call->status = std::move(ended);
-                     call->done.cancel();
-                   });
-    const pollfd fd{call->done.fd(), POLLIN, 0};
+    stub.UnaryCall(&context, kMethod, grpc::StubOptions(), &request, &response, [&](const grpc::Status& ended) {
+      status = ended;
+      done.cancel();
+    });
+    const pollfd fd{done.fd(), POLLIN, 0};
     const base::Status waited = waiter.wait({&fd, 1});
-    if (waited.ok()) return reply_of(call->status, call->response);
-    call->context.TryCancel();
+    if (waited.ok()) return reply_of(status, response);
+    // The call uses what lies on this stack until it has ended, which is soon. It must not own these values: gRPC
+    // breaks if its own thread destroys the last reference to a channel.
+    context.TryCancel();
+    static_cast<void>(Waiter{.deadline = base::MonotonicTime::max()}.wait({&fd, 1}));
     return waited;
   }
 
