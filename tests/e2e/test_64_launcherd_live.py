@@ -109,6 +109,10 @@ def test_a_rank_fails_and_the_others_live_on(launcherd, cluster):
     status = launcherd.asked("status", job)
     assert ", generation 1\n" in status, status
     assert "generation 1: 6 → 4 ranks" in launcherd.asked("events", job)
+    for rank in ("0", "3"):
+        table = launcherd.asked("exec", job, "-n", "-r", rank, "--", "sh", "-c", 'cat "$MUSTER_RANK_TABLE"')
+        assert [line.split("\t")[0::2][:2] for line in table.splitlines()[1:]] == [
+            [str(number), host] for number, _, host in sorted((int(each[0]), *each[1:]) for each in after)], table
     watcher.signal(signal.SIGINT)
     watcher.end()
     assert launcherd.job(job)["state"] == "JOB_STATE_RUNNING", "Ctrl-C of a watcher does nothing to the job"
