@@ -81,3 +81,15 @@ def test_a_command_ends_with_its_job(cluster, job, no_leftovers):
     assert job.end().rc == 130
     assert command.wait(timeout=20) != 0
     assert testing.eventually(lambda: not testing.strays(cluster, "987"), 20.0)
+
+
+def test_commands_pass_through_relays(hvdrun, cluster, no_leftovers):
+    job = Watched(hvdrun, cluster, args=["-np", "4", "-H", "n1,n2,n3,n4", "--fanout", "2", "sh", "-c",
+                                         "echo up; exec sleep 1000"])
+    job.out.wait_for("up", 4)
+    for rank in range(4):
+        command = [MUSTER, "exec", "-r", str(rank), "--", "sh", "-c", "hostname; wc -c"]
+        result = cluster.run("head", "alice", command, input="x" * 500_000, timeout=60)
+        assert result.stdout.split() == [f"n{rank + 1}", "500000"], result
+    job.signal(signal.SIGINT)
+    assert job.end().rc == 130
