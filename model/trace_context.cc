@@ -46,10 +46,9 @@ bool is_good_state(std::string_view state) {
          std::ranges::all_of(state, [](char c) { return c == '\t' || (c >= ' ' && c <= '~'); });
 }
 
-base::Status wrong_parent(std::string_view parent, std::string_view why) {
-  constexpr std::size_t kShown = 80;
-  return base::invalid_argument("TRACEPARENT={}: {}; it must be 00-<32 hex digits>-<16 hex digits>-<2 hex digits>",
-                                base::printable(parent.substr(0, kShown)), why);
+// The message does not show the value, because values of a job's variables must not get into launcherd's log.
+base::Status wrong_parent(std::string_view why) {
+  return base::invalid_argument("TRACEPARENT: {}; it must be 00-<32 hex digits>-<16 hex digits>-<2 hex digits>", why);
 }
 
 // FNV-1a, then the finalizer of SplitMix64, so that texts which differ in one digit differ in half of the bits.
@@ -81,19 +80,19 @@ base::Result<TraceContext> parse_trace_context(std::string_view parent, std::str
   TraceContext context;
   std::array<std::uint8_t, 1> version{};
   std::array<std::uint8_t, 1> flags{};
-  if (parent.size() < kLength) return wrong_parent(parent, "too short");
-  if (!read_hex(parent, version) || version[0] == 0xff) return wrong_parent(parent, "unknown version");
-  if (parent.size() > kLength && (version[0] == 0 || parent[kLength] != '-')) return wrong_parent(parent, "too long");
+  if (parent.size() < kLength) return wrong_parent("too short");
+  if (!read_hex(parent, version) || version[0] == 0xff) return wrong_parent("unknown version");
+  if (parent.size() > kLength && (version[0] == 0 || parent[kLength] != '-')) return wrong_parent("too long");
   if (parent[kTraceId - 1] != '-' || parent[kSpanId - 1] != '-' || parent[kFlags - 1] != '-') {
-    return wrong_parent(parent, "a '-' is missing");
+    return wrong_parent("a '-' is missing");
   }
   if (!read_hex(parent.substr(kTraceId), context.trace_id) || is_zero(context.trace_id)) {
-    return wrong_parent(parent, "the trace id is invalid");
+    return wrong_parent("the trace id is invalid");
   }
   if (!read_hex(parent.substr(kSpanId), context.span_id) || is_zero(context.span_id)) {
-    return wrong_parent(parent, "the span id is invalid");
+    return wrong_parent("the span id is invalid");
   }
-  if (!read_hex(parent.substr(kFlags), flags)) return wrong_parent(parent, "the flags are invalid");
+  if (!read_hex(parent.substr(kFlags), flags)) return wrong_parent("the flags are invalid");
   context.is_sampled = (flags[0] & kSampled) != 0;
   if (is_good_state(state)) context.state = state;
   return context;

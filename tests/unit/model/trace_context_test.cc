@@ -52,12 +52,17 @@ TEST(TraceContext, RefusesWrongText) {
                                        "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-0x",
                                        "0x-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
                                        "00-4bf92f3577b34da6a3ce929d0e0e473-600f067aa0ba902b7-01"}) {
-    EXPECT_TRUE(message_of(wrong).starts_with("TRACEPARENT=")) << wrong;
+    const std::string message = message_of(wrong);
+    EXPECT_TRUE(message.starts_with("TRACEPARENT: ")) << wrong;
+    EXPECT_TRUE(wrong.size() < 3 || message.find(wrong) == std::string::npos) << message;
   }
 }
 
-TEST(TraceContext, MessagesShowOnlyTheBeginningOfLongText) {
-  EXPECT_LT(message_of("00-" + std::string(10'000, '\n')).size(), 600U);
+TEST(TraceContext, MessagesDoNotShowTheValue) {
+  for (const std::string_view wrong : {"s3cret", "s3cret-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}) {
+    const std::string message = message_of(wrong);
+    EXPECT_EQ(message.find("s3cret"), std::string::npos) << message;
+  }
 }
 
 TEST(TraceContext, DropsAWrongState) {
