@@ -27,6 +27,7 @@ namespace http = boost::beast::http;
 
 constexpr std::uint32_t kLongestHead = 16 * 1024;
 constexpr std::size_t kLongestBody = std::size_t{64} << 10;
+constexpr int kMostInterim = 8;  // answers such as 100 before the final one
 
 std::string tls_error() {
   const unsigned long code = ::ERR_get_error();
@@ -213,6 +214,11 @@ base::Status failure_of(const WaitingStream& stream, const boost::system::error_
 
 std::optional<std::chrono::seconds> retry_after(const http::response<http::string_body>& response) {
   const auto field = response[http::field::retry_after];
+// 101 would end HTTP on this connection, so it is a final answer.
+bool is_interim(unsigned status) {
+  return status >= 100 && status < 200 && status != 101;
+}
+
   const auto seconds = base::parse_decimal(base::trim({field.data(), field.size()}), 86'400);
   return seconds ? std::optional(std::chrono::seconds(*seconds)) : std::nullopt;
 }
@@ -246,10 +252,15 @@ base::Result<HttpReply> HttpPoster::post(const std::string& body, const Waiter& 
   if (failed && !stream.failure().ok()) return failure_of(stream, failed);
   // A server that refuses a long body answers before it has read all of it.
   boost::beast::flat_buffer buffer;
-  http::response_parser<http::string_body> parser;
-  parser.header_limit(kLongestHead);
-  parser.body_limit(kLongestBody);
-  http::read_header(stream, buffer, parser, failed);
+  std::optional<http::response_parser<http::string_body>> reader;
+  for (int interim = 0; interim <= kMostInterim; ++interim) {
+    reader.emplace();
+    reader->header_limit(kLongestHead);
+    reader->body_limit(kLongestBody);
+    http::read_header(stream, buffer, *reader, failed);
+    if (failed || !is_interim(reader->get().result_int())) break;
+  }
+  auto& parser = *reader;
   // In C++20 Boost 1.74 does not compare a body's length with its limit, only that of pieces.
   if (!failed && parser.content_length().value_or(0) > kLongestBody) failed = http::error::body_limit;
   if (!failed) http::read(stream, buffer, parser, failed);

@@ -52,6 +52,26 @@ TEST(HttpPost, ReadsRetryAfter) {
   EXPECT_EQ(post(collector.options())->retry_after, std::nullopt);
 }
 
+TEST(HttpPost, SkipsInterimAnswers) {
+  const std::string interim = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n";
+  FakeCollector collector;
+  collector.answer_next(interim + FakeCollector::reply(200, "", "reply"));
+  const auto reply = post(collector.options());
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  EXPECT_EQ(reply->status, 200);
+  EXPECT_EQ(reply->body, "reply");
+}
+
+TEST(HttpPost, EndlessInterimAnswersAreTheAnswer) {
+  std::string interim;
+  for (int i = 0; i < 20; ++i) interim += "HTTP/1.1 100 Continue\r\n\r\n";
+  FakeCollector collector;
+  collector.answer_next(interim + FakeCollector::reply(200));
+  EXPECT_EQ(post(collector.options())->status, 100);
+  collector.answer_next("HTTP/1.1 101 Switching Protocols\r\n\r\n" + FakeCollector::reply(200));
+  EXPECT_EQ(post(collector.options())->status, 101);
+}
+
 TEST(HttpPost, ClosedAndSilentServersAreErrors) {
   FakeCollector collector;
   collector.answer_next("HTTP/1.1 200 x\r\nContent-Le");
