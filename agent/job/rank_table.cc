@@ -1,5 +1,7 @@
 #include "agent/job/rank_table.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <string_view>
 
@@ -45,8 +47,11 @@ std::string rank_table_text(const v1::RankTable& table) {
 }
 
 base::Status RankTable::write(const v1::RankTable& table) {
-  MUSTER_RETURN_IF_ERROR(
-      base::write_file_atomically(path_, rank_table_text(table)).with_context("the table of ranks cannot be written"));
+  const base::Status written = base::write_file_atomically(path_, rank_table_text(table));
+  if (!written.ok()) {
+    ::unlink(path_.c_str());
+    return written.with_context("the table of ranks cannot be written");
+  }
   is_written_ = true;
   return base::ok_status();
 }

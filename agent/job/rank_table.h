@@ -21,7 +21,8 @@ class RankTable {
  public:
   // Names the file of this session. Call it once, before apply().
   void open(const std::string& session_dir) { path_ = session_dir + "/rank_table"; }
-  // Replaces the file as a whole, so that a program never reads a part of it.
+  // Replaces the file as a whole, so that a program never reads a part of it. On an error it removes the file, so that
+  // no program reads the hosts of an earlier generation.
   base::Status write(const v1::RankTable& table);
   // Gives the ranks the variable. Does nothing if no table was written.
   void apply(std::vector<SpawnRequest>& requests) const;

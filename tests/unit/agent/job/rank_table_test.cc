@@ -1,5 +1,9 @@
 #include "agent/job/rank_table.h"
 
+#include <sys/resource.h>
+
+#include <filesystem>
+
 #include <gtest/gtest.h>
 
 #include "base/file.h"
@@ -56,6 +60,21 @@ TEST(RankTable, SaysThatItCannotBeWritten) {
   RankTable file;
   file.open("/nothing/here");
   EXPECT_NE(file.write({}).message().find("table of ranks"), std::string::npos);
+}
+
+TEST(RankTable, RemovesTheFileOfAnEarlierGenerationIfItCannotBeReplaced) {
+  const testing_support::TempDir root;
+  RankTable file;
+  file.open(root.path());
+  ASSERT_TRUE(file.write({}).ok());
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{.rlim_cur = 0, .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  const base::Status written = file.write({});
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_FALSE(written.ok());
+  EXPECT_FALSE(std::filesystem::exists(root / "rank_table"));
 }
 
 }  // namespace
