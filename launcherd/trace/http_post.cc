@@ -90,6 +90,7 @@ class WaitingStream {
   template <typename Step>
   std::size_t transfer(short events, boost::system::error_code& failed, Step step) {
     for (;;) {
+      ::ERR_clear_error();  // SSL_get_error() would report an older error of this thread
       const long moved = step();
       if (moved > 0) {
         failed = {};
@@ -146,6 +147,7 @@ base::Status WaitingStream::begin_tls(ssl_ctx_st* context, const std::string& ho
   }
   if (!is_set) return base::internal_error("TLS cannot begin: {}", tls_error());
   for (;;) {
+    ::ERR_clear_error();
     const int done = ::SSL_connect(ssl_.get());
     if (done == 1) return base::ok_status();
     const short wanted = wanted_after(done, POLLIN);
@@ -212,13 +214,13 @@ base::Status failure_of(const WaitingStream& stream, const boost::system::error_
   return base::unavailable("its answer is no HTTP: {}", failed.message());
 }
 
-std::optional<std::chrono::seconds> retry_after(const http::response<http::string_body>& response) {
-  const auto field = response[http::field::retry_after];
 // 101 would end HTTP on this connection, so it is a final answer.
 bool is_interim(unsigned status) {
   return status >= 100 && status < 200 && status != 101;
 }
 
+std::optional<std::chrono::seconds> retry_after(const http::response<http::string_body>& response) {
+  const auto field = response[http::field::retry_after];
   const auto seconds = base::parse_decimal(base::trim({field.data(), field.size()}), 86'400);
   return seconds ? std::optional(std::chrono::seconds(*seconds)) : std::nullopt;
 }
