@@ -44,10 +44,16 @@ std::unique_ptr<JobTracing> JobTracing::start(const base::Environment& environme
   return std::unique_ptr<JobTracing>(new JobTracing(*std::move(exporter), std::move(job)));
 }
 
+JobTracing::~JobTracing() {
+  if (record_ != nullptr) record_->unwatch(watcher_);
+}
+
 void JobTracing::watch(launcherd::JobRecord& record) {
-  // Only a record that has dropped its first events refuses. This one has just begun.
-  static_cast<void>(record.watch(
-      0, [this](const v1::Event& event) { trace_.add(event); }, [] {}));
+  const auto watcher = record.watch(
+      0, [this](const v1::Event& event) { trace_.add(event); }, [] {});
+  if (!watcher.ok()) return;  // only if the record has dropped its first events
+  record_ = &record;
+  watcher_ = *watcher;
 }
 
 }  // namespace muster::cli::run

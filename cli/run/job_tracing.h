@@ -3,6 +3,7 @@
 // Thread: loop thread, or main thread while the loop does not run.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,8 +24,12 @@ class JobTracing {
                                            const std::string& name, const base::Clock& clock,
                                            launcherd::NoticeWriter& notices);
 
+  ~JobTracing();
+  JobTracing(const JobTracing&) = delete;
+  JobTracing& operator=(const JobTracing&) = delete;
+
   const model::TraceContext& context() const { return trace_.context(); }
-  // Sends the job's events from now on. `record` must live until the job has ended.
+  // Sends the job's events from now on. Call it once. `record` must outlive this object.
   void watch(launcherd::JobRecord& record);
 
  private:
@@ -32,6 +37,8 @@ class JobTracing {
 
   const std::unique_ptr<launcherd::TraceExporter> exporter_;
   launcherd::JobTrace trace_;
+  launcherd::JobRecord* record_ = nullptr;  // nullptr if no record is watched
+  std::uint64_t watcher_ = 0;               // its number in the record
 };
 
 }  // namespace muster::cli::run

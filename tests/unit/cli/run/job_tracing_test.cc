@@ -79,15 +79,31 @@ TEST_F(JobTracingTest, WrongVariablesAreWarnings) {
   EXPECT_NE(all.find("hvdrun: the job begins a trace of its own: TRACEPARENT: too short; "), std::string::npos) << all;
 }
 
+model::Placement one_rank() {
+  model::Placement placement;
+  placement.size = 1;
+  placement.hosts.push_back({.host = {.name = "n1"}, .ranks = {{.rank = 0}}});
+  return placement;
+}
+
+TEST_F(JobTracingTest, ARecordMayHaveEventsAfterItsEnd) {
+  Ignored next;
+  launcherd::JobRecord record("k7abcdef", {"true"}, one_rank(), clock_, &next);
+  auto tracing = start({{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", endpoint()}});
+  ASSERT_NE(tracing, nullptr);
+  tracing->watch(record);
+  tracing.reset();
+  record.on_event(model::RankUp{.rank = 0, .pid = 7});  // the address sanitizer would find a call of the old watcher
+  record.on_finished({});
+  EXPECT_EQ(collector_.count(), 0U);
+}
+
 TEST_F(JobTracingTest, SendsTheEventsOfARecord) {
   {
+    Ignored next;
+    launcherd::JobRecord record("k7abcdef", {"true"}, one_rank(), clock_, &next);
     const auto tracing = start({{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", endpoint()}});
     ASSERT_NE(tracing, nullptr);
-    Ignored next;
-    model::Placement placement;
-    placement.size = 1;
-    placement.hosts.push_back({.host = {.name = "n1"}, .ranks = {{.rank = 0}}});
-    launcherd::JobRecord record("k7abcdef", {"true"}, placement, clock_, &next);
     tracing->watch(record);
     record.on_event(model::RankUp{.rank = 0, .pid = 7});
     record.on_finished({});
