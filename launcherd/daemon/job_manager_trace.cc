@@ -24,6 +24,13 @@ TracedJob traced_job(const base::JobId& id, const std::string& name, base::WallT
   return {.id = id.str(), .name = name, .submitted = submitted};
 }
 
+// An element has the parent of its array, before and after a restart of launcherd.
+void set_element(const ArrayPlace& place, const JobTraces& traces, TracedJob& traced) {
+  traced.array = place.array.str();
+  traced.index = place.index;
+  traced.parent = traces.parent_of(traced.array);
+}
+
 }  // namespace
 
 void JobManager::trace_new(const JobAdmission::Admitted& job) {
@@ -63,9 +70,7 @@ void JobManager::trace(const TracedBatch& batch) {
   if (traces == nullptr) return;
   for (const NewJob& element : batch.elements) {
     TracedJob traced = traced_job(element.id, element.name, element.submitted);
-    traced.array = element.element->array.str();
-    traced.index = element.element->index;
-    traced.parent = traces->parent_of(traced.array);
+    set_element(*element.element, *traces, traced);
     traces->begin(std::move(traced));
   }
   for (const TracedEvent& each : batch.events) {
@@ -78,15 +83,16 @@ void JobManager::trace(const TracedBatch& batch) {
 void JobManager::resume_trace(StoreReader& reader, const StoredJob& stored) {
   JobTraces* const traces = surroundings_.traces;
   if (traces == nullptr) return;
-  const auto submission = stored_submission(reader, stored.element ? stored.element->array : stored.id);
-  if (!submission.ok()) return;
   TracedJob traced = traced_job(stored.id, stored.name, stored.submitted);
-  if (stored.element) {
-    traced.array = stored.element->array.str();
-    traced.index = stored.element->index;
+  bool is_array = false;
+  if (stored.element) set_element(*stored.element, *traces, traced);
+  if (!stored.element || !traces->context_of(traced.array)) {  // the records of its array may be corrupt
+    const auto submission = stored_submission(reader, stored.element ? stored.element->array : stored.id);
+    if (!submission.ok()) return;
+    is_array = !stored.element && submission->array;
+    auto parent = model::inherited_trace(submitted_environment(submission->job));
+    if (parent.ok()) traced.parent = *std::move(parent);
   }
-  auto parent = model::inherited_trace(submitted_environment(submission->job));
-  if (parent.ok()) traced.parent = *std::move(parent);
   traces->begin(std::move(traced));
   for (std::uint64_t after = 0;;) {
     const auto page = reader.events(stored.id, after, kLongestPage);
@@ -96,7 +102,7 @@ void JobManager::resume_trace(StoreReader& reader, const StoredJob& stored) {
       const auto event = proto::event_of_store(each.message, each.sequence);
       if (event.ok()) traces->replay(stored.id.str(), *event);
     }
-    if (submission->array) return;  // nearly all its events are those of elements, which have traces of their own
+    if (is_array) return;  // nearly all its events are those of elements, which have traces of their own
   }
 }
 

@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "launcherd/trace/job_trace.h"
+#include "proto/stored_event.h"
 #include "proto/wire/otlp.pb.h"
 #include "tests/unit/launcherd/daemon/job_manager_rig.h"
 #include "tests/unit/launcherd/trace/fake_collector.h"
@@ -52,6 +54,34 @@ class JobManagerTrace : public JobManagerRig {
       count();
     });
     run_until(done_ + 2);  // the reply and the end
+  }
+  // Submits an array with elements 3 and 4, and waits for nothing.
+  std::string submitted_array() {
+    v1::SubmitRequest request = with_parent(request_of(1), kParent);
+    v1::IndexRange& range = *request.mutable_array()->add_elements();
+    range.set_first(3);
+    range.set_last(4);
+    return submitted(request);
+  }
+  // Stores element 3 of the array as one that has started, and then these events of it.
+  void store_element(const std::string& array, const std::string& id, const std::vector<model::JobEvent>& events) {
+    using testing_store::at;
+    end();
+    testing_store::NewJob element{.id = testing_store::job_id(id), .submitted = at(0)};
+    element.element = ArrayPlace{testing_store::job_id(array), 3};
+    v1::StoredSpec spec;
+    *spec.mutable_request()->mutable_spec() = request_of(1).spec();
+    spec.set_size(1);
+    element.spec = spec.SerializeAsString();
+    Batch batch = {element};
+    testing_store::NewEvent starts = testing_store::step(id, model::JobState::kStarting);
+    starts.message = proto::stored_event(model::JobStateChanged{model::JobState::kStarting, ""}, at(2));
+    batch.push_back(starts);
+    for (const model::JobEvent& event : events) {
+      batch.push_back(testing_store::plain_event(id, proto::stored_event(event, at(2))));
+    }
+    BatchWriter writer = testing_store::open_writer(path());
+    ASSERT_TRUE(testing_store::commit(writer, batch).ok());
   }
   std::vector<otlp::Span> sent() {
     exporter_->stop(std::chrono::seconds(30));
@@ -124,11 +154,7 @@ TEST_F(JobManagerTrace, AWrongParentIsIgnoredWithAWarning) {
 }
 
 TEST_F(JobManagerTrace, ElementsOfAnArrayHaveTracesWithTheSameParent) {
-  v1::SubmitRequest request = with_parent(request_of(1), kParent);
-  v1::IndexRange& range = *request.mutable_array()->add_elements();
-  range.set_first(3);
-  range.set_last(4);
-  const std::string id = submitted(request);
+  const std::string id = submitted_array();
   while (manager_->is_open(testing_store::job_id(id))) run_until(done_ + 1);
   std::set<std::string> indices;
   for (const otlp::Span& span : sent()) {
@@ -140,6 +166,30 @@ TEST_F(JobManagerTrace, ElementsOfAnArrayHaveTracesWithTheSameParent) {
     }
   }
   EXPECT_EQ(indices, (std::set<std::string>{"3", "4"}));
+}
+
+// The records of the element are incomplete, so the next launcherd ends it.
+TEST_F(JobManagerTrace, ALaterLauncherdReadsAllEventsOfAnElement) {
+  drain_all();
+  const std::string array = submitted_array();
+  std::vector<model::JobEvent> events(kLongestPage, model::FirstCollectiveEnded{});
+  events.emplace_back(model::JobRestarting{.attempt = 7, .rank = 0, .reason = "rank 0 failed"});
+  store_element(array, "bbbbbbbb", events);
+  begin_again();
+  const auto parent = traces_->parent_of(array);
+  ASSERT_TRUE(parent.has_value());
+  EXPECT_EQ(traces_->parent_of("bbbbbbbb"), parent);
+  const auto expected = model::trace_of_job(parent, "bbbbbbbb", testing_store::at(0));
+  EXPECT_EQ(traces_->context_of("bbbbbbbb"), expected);
+  manager_->on_change = [this](const base::JobId&) { count(); };
+  while (traces_->context_of("bbbbbbbb")) run_until(done_ + 1);
+  const auto spans = sent();
+  const otlp::Span* const root = named(spans, "job");
+  ASSERT_NE(root, nullptr);
+  std::map<std::string, std::int64_t> numbers;
+  for (const otlp::KeyValue& each : root->attributes()) numbers[each.key()] = each.value().int_value();
+  EXPECT_EQ(numbers["muster.generation"], 7);
+  EXPECT_EQ(numbers["muster.array.index"], 3);
 }
 
 }  // namespace
