@@ -257,6 +257,30 @@ def test_the_next_launcherd_goes_on_in_the_same_trace(launcherd, collector, tmp_
     assert api.output(job).decode().strip() == f"00-{root['trace']}-{rank['span']}-01"
 
 
+def test_an_element_stays_in_its_trace_over_a_restart(launcherd, collector, tmp_path):
+    receiver = collector()
+    daemon = launcherd(environment=receiver.variables())
+    api = daemon.client()
+    go = tmp_path / "go"
+    wait = f"until test -e {go}; do sleep 0.05; done"
+    request = api.request(["sh", "-c", f"echo $TRACEPARENT; {wait}"], environment={"TRACEPARENT": PARENT})
+    request.array.elements.add(first=0, last=0)
+    array = api.send(request)
+    elements = set()
+    while not elements:
+        receiver.next_request()
+        elements = {span["attributes"]["muster.job.id"] for span in named(receiver.spans(), "job starting")} - {array}
+    element, = elements
+    daemon.end("KILL")
+    daemon = launcherd(environment=receiver.variables())
+    go.touch()
+    api = daemon.client()
+    api.wait(array)
+    root, within = receiver.trace_of(element)
+    assert (root["trace"], root["parent"]) == (PARENT[3:35], PARENT[36:52])
+    assert api.output(element).decode().strip() == f"00-{root['trace']}-{one(within, 'rank 0')['span']}-01"
+
+
 def test_a_busy_collector_gets_everything_later(launcherd, collector):
     receiver = collector()
     receiver.answer_next("503 Retry-After:1", "429")
