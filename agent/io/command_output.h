@@ -24,7 +24,8 @@ namespace muster::agent::inline io {
 
 class CommandOutput {
  public:
-  // How long after finish() another process that holds the pipes may still write.
+  // Once all that was written before finish() has been read, another process that holds the pipes may write for so
+  // long.
   static constexpr std::chrono::milliseconds kDrain{200};
 
   struct Events {
@@ -32,7 +33,7 @@ class CommandOutput {
     std::function<void()> on_end;  // once: finish() was called, and all that was written before it has been read
   };
 
-  // The descriptors must be non-blocking. `err` is invalid if the command has a terminal.
+  // The descriptors must be non-blocking. With a terminal, `err` is invalid.
   CommandOutput(base::Loop& loop, base::UniqueFd out, base::UniqueFd err, Events events);
   CommandOutput(const CommandOutput&) = delete;
   CommandOutput& operator=(const CommandOutput&) = delete;
@@ -47,6 +48,7 @@ class CommandOutput {
   void read_some(std::size_t stream);
   void watch();
   void check_end();
+  std::size_t waiting_in(std::size_t stream) const;
   bool is_open() const;
 
   base::Loop& loop_;
@@ -54,6 +56,7 @@ class CommandOutput {
   std::array<base::UniqueFd, kStreams> fds_;
   std::size_t under_way_ = 0;  // bytes given to on_data and not taken
   bool is_finishing_ = false;
+  std::array<std::size_t, kStreams> owed_{};  // after finish(): bytes that may have been written before it
   bool has_ended_ = false;
   std::array<base::Timer, kStreams> watches_;  // armed while the stream is open and the window has room
   base::Timer drain_;

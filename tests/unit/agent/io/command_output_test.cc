@@ -101,6 +101,31 @@ TEST_F(CommandOutputTest, DoesNotWaitForOtherProcessesThatHoldThePipes) {
   EXPECT_TRUE(run_until([this] { return ends_ == 1; }));
 }
 
+TEST_F(CommandOutputTest, DoesNotWaitForAProcessThatKeepsWriting) {
+  output_->finish();
+  EXPECT_TRUE(run_until([this] {
+    if (ends_ == 1) return true;
+    fill();
+    output_->taken(1 + got_out_.size() % 7);  // a slow reader: the window is full most of the time
+    return ends_ == 1;
+  }));
+}
+
+TEST_F(CommandOutputTest, ReadsAllThatWasWrittenBeforeTheEnd) {
+  std::size_t written = 0;
+  ASSERT_TRUE(run_until([&] {
+    written += fill();
+    return got_out_.size() == proto::kExecWindow;
+  }));
+  written += fill();
+  output_->finish();  // the test still holds the pipes
+  const base::MonotonicTime later = base::monotonic_now() + 2 * CommandOutput::kDrain;
+  ASSERT_TRUE(run_until([&] { return base::monotonic_now() > later; }));
+  EXPECT_EQ(ends_, 0);
+  while (got_out_.size() < written) output_->taken(4096);
+  EXPECT_TRUE(run_until([this] { return ends_ == 1; }));
+}
+
 TEST_F(CommandOutputTest, WaitsForASlowReaderBeforeItEnds) {
   std::size_t written = 0;
   ASSERT_TRUE(run_until([&] {
