@@ -189,8 +189,7 @@ void RankCommands::control(const v1::ExecControl& control) {
   if (found == nullptr) return;
   auto& [number, command] = *found;
   if (control.has_window_size()) resize(command, control.window_size());
-  const bool is_running = command.phase == CommandPhase::kRunning || command.phase == CommandPhase::kEnding;
-  if (control.signal() > 0 && control.signal() < NSIG && is_running) (void)events_.signal(number, control.signal());
+  if (control.signal() > 0 && control.signal() < NSIG) signal(number, command, control.signal());
   if (control.output_taken() > 0 && command.output != nullptr) command.output->taken(control.output_taken());
   if (!control.end()) return;
   command.has_listener = false;
@@ -198,8 +197,18 @@ void RankCommands::control(const v1::ExecControl& control) {
 }
 
 void RankCommands::resize(Command& command, const v1::WindowSize& size) const {
-  if (!command.has_terminal || command.input == nullptr || !is_window(size)) return;
+  if (!command.has_terminal || !is_window(size)) return;
+  if (command.phase == CommandPhase::kStarting) command.early_size = size;
+  if (command.input == nullptr) return;
   command.input->resize(static_cast<unsigned short>(size.rows()), static_cast<unsigned short>(size.columns()));
+}
+
+void RankCommands::signal(int number, Command& command, int signo) {
+  if (command.phase == CommandPhase::kStarting) {
+    command.early_signals.insert(signo);
+  } else if (command.phase == CommandPhase::kRunning || command.phase == CommandPhase::kEnding) {
+    (void)events_.signal(number, signo);
+  }
 }
 
 void RankCommands::on_event(RankStarted& started) {
@@ -214,6 +223,8 @@ void RankCommands::on_event(RankStarted& started) {
     events_.send(message_with(&v1::AgentMessage::mutable_exec_started, std::move(message)));
   }
   on(started.rank, CommandEvent::kStarted);
+  if (command.early_size) resize(command, *command.early_size);
+  for (const int signo : std::exchange(command.early_signals, {})) signal(started.rank, command, signo);
 }
 
 void RankCommands::connect(int number, Command& command, RankStarted& started) {
@@ -276,6 +287,7 @@ void RankCommands::rank_over(int rank, const std::string& how) {
 }
 
 void RankCommands::stopping() {
+  starts_.clear();
   for (auto& [number, command] : commands_) {
     if (command.why.empty()) command.why = "the job was stopped while the command ran";
   }

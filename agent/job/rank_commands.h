@@ -17,6 +17,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -70,7 +71,7 @@ class RankCommands {
 
   // The rank has ended, or could not start. `how` is text such as "exit code 0".
   void rank_over(int rank, const std::string& how);
-  // The warden ends all commands now, because the job is being stopped.
+  // The warden ends all commands now, because the job is being stopped. Later orders are refused.
   void stopping();
   void stream_is_cut();
   void stream_is_up() { orphan_timer_.cancel(); }
@@ -98,6 +99,8 @@ class RankCommands {
     std::unique_ptr<RankInput> input{};
     std::string early_input{};  // until it has started
     bool has_early_end = false;
+    std::set<int> early_signals{};
+    std::optional<v1::WindowSize> early_size{};
     std::unique_ptr<CommandOutput> output{};
     base::Timer overdue{};
   };
@@ -110,6 +113,7 @@ class RankCommands {
   void ask_to_end(int number, Command& command);
   void connect(int number, Command& command, RankStarted& started);
   void resize(Command& command, const v1::WindowSize& size) const;
+  void signal(int number, Command& command, int signo);
   void report(const Command& command, v1::ExecEnded ended);
   std::pair<const int, Command>* find(std::uint64_t id);
 

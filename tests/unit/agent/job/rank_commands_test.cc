@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -298,6 +299,48 @@ TEST_F(RankCommandsTest, PassesSignalsOn) {
   control.set_signal(-3);
   commands_.control(control);
   EXPECT_EQ(signals_.size(), 1U);
+}
+
+TEST_F(RankCommandsTest, PassesSignalsOnThatComeBeforeTheStart) {
+  order(7);
+  v1::ExecControl control;
+  control.set_id(7);
+  for (const int signo : {SIGINT, SIGUSR1, SIGINT}) {
+    control.set_signal(signo);
+    commands_.control(control);
+  }
+  EXPECT_TRUE(signals_.empty());
+  start();
+  const int number = spawned_.back().rank;
+  EXPECT_EQ(signals_, (std::vector<std::pair<int, int>>{{number, SIGINT}, {number, SIGUSR1}}));
+}
+
+TEST_F(RankCommandsTest, AppliesTheLastSizeThatComesBeforeTheStart) {
+  order(7, [](v1::ExecOrder& order) { order.set_terminal(true); });
+  v1::ExecControl control;
+  control.set_id(7);
+  for (const int rows : {20, 21}) {
+    control.mutable_window_size()->set_rows(rows);
+    control.mutable_window_size()->set_columns(60);
+    commands_.control(control);
+  }
+  const base::UniqueFd terminal(::open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK));
+  ASSERT_TRUE(terminal.valid());
+  RankStarted event = started(spawned_.back().rank, 4711);
+  event.stdin_fd.reset(::dup(terminal.get()));
+  event.stdout_fd.reset(::dup(terminal.get()));
+  commands_.on_event(event);
+  winsize size{};
+  ASSERT_EQ(::ioctl(terminal.get(), TIOCGWINSZ, &size), 0);
+  EXPECT_EQ(size.ws_row, 21);
+  EXPECT_EQ(size.ws_col, 60);
+}
+
+TEST_F(RankCommandsTest, RefusesOrdersOnceTheJobIsStopped) {
+  commands_.stopping();
+  order(7);
+  EXPECT_TRUE(spawned_.empty());
+  EXPECT_TRUE(ended().not_started());
 }
 
 TEST_F(RankCommandsTest, IgnoresMessagesAboutUnknownCommands) {
