@@ -76,7 +76,6 @@ launcherd::Requests<v1::ExecRequest> ForegroundApi::exec(const v1::ExecRequest& 
   });
   if (!begun.ok()) (*stream)->fail(begun);
   return {.next = [stream = *stream](const v1::ExecRequest& request) { stream->next(request); },
-          .end = [stream = *stream] { stream->end_input(); },
           .gone = [stream = *stream] { stream->leave(); }};
 }
 

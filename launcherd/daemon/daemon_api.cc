@@ -340,7 +340,6 @@ Requests<v1::ExecRequest> DaemonApi::exec(const v1::ExecRequest& first, Replies<
     }
   });
   return {.next = [stream](const v1::ExecRequest& request) { stream->next(request); },
-          .end = [stream] { stream->end_input(); },
           .gone = [stream] { stream->leave(); }};
 }
 

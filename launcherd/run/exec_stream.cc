@@ -36,12 +36,6 @@ void ExecStream::next(const v1::ExecRequest& request) {
   waiting_.push_back(request);
 }
 
-void ExecStream::end_input() {
-  v1::ExecRequest last;
-  last.set_end_of_input(true);
-  next(last);
-}
-
 void ExecStream::leave() {
   const bool is_running = phase_ == Phase::kRunning;
   phase_ = Phase::kOver;

@@ -30,8 +30,6 @@ class ExecStream : public std::enable_shared_from_this<ExecStream> {
   base::Status begin(const Start& start);
   // Handles a further request.
   void next(const v1::ExecRequest& request);
-  // The caller sends no more requests.
-  void end_input();
   // The caller has left.
   void leave();
   // Ends the call with this error.

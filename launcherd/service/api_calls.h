@@ -111,7 +111,7 @@ class ApiCalls : public std::enable_shared_from_this<ApiCalls> {
             const auto self = weak.lock();
             const auto open = stream->call.lock();
             if (self == nullptr || open == nullptr || self->is_closed_) return;
-            self->next_request(*stream, open, serve, request.get());
+            self->next_request(stream, open, serve, request.get());
           });
         });
     stream->call = call;
@@ -177,24 +177,28 @@ class ApiCalls : public std::enable_shared_from_this<ApiCalls> {
     return call.get();
   }
 
-  // Handles one request of a stream both ways, or its end (nullptr). On the loop.
+  // Handles one request of a stream both ways, or nullptr if no more come. On the loop.
   template <typename Stream, typename Call, typename Serve, typename Request>
-  void next_request(Stream& stream, const std::shared_ptr<Call>& call, Serve serve, const Request* request) {
-    const auto open = streams_.find(stream.number);
+  void next_request(const std::shared_ptr<Stream>& stream, const std::shared_ptr<Call>& call, Serve serve,
+                    const Request* request) {
+    const auto open = streams_.find(stream->number);
     if (open == streams_.end()) return;  // the caller has left
     if (request == nullptr) {
-      if (!stream.requests) {
+      // Later, this says nothing: gRPC reports a caller that died in the same way as one that sends no more.
+      if (!stream->requests) {
         call->finish({grpc::StatusCode::INVALID_ARGUMENT, "the stream ended before its first request"});
-      } else if (stream.requests->end) {
-        stream.requests->end();
       }
       return;
     }
-    if (stream.requests) {
-      if (stream.requests->next) stream.requests->next(*request);
+    if (stream->requests) {
+      if (stream->requests->next) stream->requests->next(*request);
     } else {
-      stream.requests = (handler_->*serve)(*request, replies_of(std::shared_ptr<typename Call::Base>(call)));
-      open->second.gone = stream.requests->gone;
+      stream->requests = (handler_->*serve)(*request, replies_of(std::shared_ptr<typename Call::Base>(call)));
+      // The handler's functions own the call by its replies, and the call owns the stream: the end breaks that cycle.
+      open->second.gone = [stream] {
+        const Gone gone = std::exchange(stream->requests, std::nullopt)->gone;
+        if (gone) gone();
+      };
     }
     call->read_next();
   }

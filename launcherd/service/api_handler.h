@@ -31,11 +31,11 @@ struct Replies {
 // Called once if the caller leaves before `done`. May be empty.
 using Gone = std::function<void()>;
 
-// Receives what follows the first request of a stream of requests.
+// Receives what follows the first request of a stream of requests. If the caller must be able to end its input, give it
+// a field of the request for that: the end of the requests may also be the caller's death.
 template <typename Request>
 struct Requests {
   std::function<void(const Request&)> next;
-  std::function<void()> end;  // the caller sends no more, and still listens
   Gone gone;
 };
 

@@ -21,7 +21,8 @@ template <typename Request, typename Answer>
 class DuplexCall final : public StreamCall<Answer, grpc::ServerBidiReactor<Request, Answer>> {
  public:
   using Base = StreamCall<Answer, grpc::ServerBidiReactor<Request, Answer>>;
-  // nullptr: the caller sends no more requests. Called on a gRPC thread. Call read_next() once it is handled.
+  // nullptr: no more requests come. The caller may have said so, or may be dead. Called on a gRPC thread. Call
+  // read_next() once it is handled.
   using OnRequest = std::function<void(std::unique_ptr<Request>)>;
 
   // `gone` as for StreamCall.

@@ -40,7 +40,6 @@ class EchoLauncher final : public launcherd::ApiHandler {
     replies.send(event);
     take(first, replies);
     return {.next = [this, replies](const v1::ExecRequest& request) { take(request, replies); },
-            .end = [] {},
             .gone = [this] { left_.set_value(); }};
   }
   std::future<void> left() { return left_.get_future(); }

@@ -184,6 +184,18 @@ class Handler final : public ApiHandler {
     return {};
   }
 
+  // Ends at the end of the input. What it returns owns the replies, as in launcherd.
+  Requests<v1::ExecRequest> exec(const v1::ExecRequest&, Replies<v1::ExecEvent> replies) override {
+    const auto owned = std::make_shared<Replies<v1::ExecEvent>>(std::move(replies));
+    exec_replies = owned;
+    owned->send(v1::ExecEvent());
+    return {.next =
+                [owned](const v1::ExecRequest& request) {
+                  if (request.end_of_input()) owned->done(base::ok_status());
+                },
+            .gone = [this, owned] { gone.set_value(); }};
+  }
+
   void explain_hang(const v1::ExplainHangRequest& request, Reply<v1::HangReport> reply) override {
     v1::HangReport report;
     report.set_cause("why " + request.job());
@@ -192,6 +204,7 @@ class Handler final : public ApiHandler {
 
   std::promise<void> watching;
   std::promise<void> gone;
+  std::weak_ptr<Replies<v1::ExecEvent>> exec_replies;  // used on the loop until `gone`
   std::atomic<bool> killed_at_once = false;
 };
 
@@ -346,6 +359,37 @@ TEST_F(ApiTest, AWatcherThatLeavesIsToldToTheHandler) {
   EXPECT_TRUE(watched.ok()) << watched.message();
   EXPECT_EQ(seen, (std::vector<std::uint64_t>{5, 6, 7}));
   job.handler.gone.get_future().wait();
+}
+
+// A call that is never freed keeps its replies.
+TEST_F(ApiTest, AStreamBothWaysIsFreedAtItsEnd) {
+  Served job(open("aaaaaaaa"));
+  ApiClient client = ask(job.path());
+  const auto call = client.exec({});
+  ASSERT_TRUE(call.ok());
+  v1::ExecRequest last;
+  last.set_end_of_input(true);
+  EXPECT_TRUE((*call)->write(last));
+  v1::ExecEvent event;
+  EXPECT_TRUE((*call)->read(event));
+  EXPECT_FALSE((*call)->read(event));
+  EXPECT_TRUE((*call)->finish().ok());
+  job.handler.gone.get_future().wait();
+  job.end();
+  EXPECT_TRUE(job.handler.exec_replies.expired());
+}
+
+TEST_F(ApiTest, AStreamBothWaysIsFreedWithTheLauncher) {
+  Served job(open("aaaaaaaa"));
+  ApiClient client = ask(job.path());
+  const auto call = client.exec({});
+  ASSERT_TRUE(call.ok());
+  v1::ExecEvent event;
+  EXPECT_TRUE((*call)->read(event));
+  job.end();
+  EXPECT_TRUE(job.handler.exec_replies.expired());
+  EXPECT_FALSE((*call)->read(event));
+  EXPECT_EQ((*call)->finish().code(), base::Code::kUnavailable);
 }
 
 TEST_F(ApiTest, TheEndOfTheJobEndsWhatIsAsked) {
