@@ -85,7 +85,9 @@ void ExecCalls::more(std::uint64_t id, const v1::ExecRequest& request) {
 }
 
 void ExecCalls::pass_on(std::uint64_t id, Call& call, const v1::ExecRequest& request) {
-  if (!request.input().empty() || request.end_of_input()) {
+  if (call.is_input_closed) {
+    report_taken(call, request.input().size());
+  } else if (!request.input().empty() || request.end_of_input()) {
     call.input_ahead += request.input().size();
     v1::LauncherMessage message;
     message.mutable_exec_input()->set_id(id);
@@ -104,11 +106,15 @@ void ExecCalls::pass_on(std::uint64_t id, Call& call, const v1::ExecRequest& req
 void ExecCalls::leave(std::uint64_t id) {
   const auto found = calls_.find(id);
   if (found == calls_.end()) return;
+  const int agent = found->second.target.agent;
+  calls_.erase(found);
+  order_end(id, agent);
+}
+
+void ExecCalls::order_end(std::uint64_t id, int agent) {
   v1::LauncherMessage message;
   message.mutable_exec_control()->set_id(id);
   message.mutable_exec_control()->set_end(true);
-  const int agent = found->second.target.agent;
-  calls_.erase(found);
   send_(agent, std::move(message));
 }
 
@@ -155,10 +161,15 @@ void ExecCalls::input_taken(int agent, const v1::ExecInputTaken& message) {
   const std::size_t bytes =
       message.closed() ? call->input_ahead : std::min<std::size_t>(message.bytes(), call->input_ahead);
   call->input_ahead -= bytes;
+  call->is_input_closed = call->is_input_closed || message.closed();
+  report_taken(*call, bytes);
+}
+
+void ExecCalls::report_taken(const Call& call, std::size_t bytes) {
   if (bytes == 0) return;
   v1::ExecEvent event;
   event.set_input_taken(bytes);
-  call->caller.send(std::move(event));
+  call.caller.send(std::move(event));
 }
 
 void ExecCalls::ended(int agent, const v1::ExecEnded& message) {
@@ -188,7 +199,13 @@ void ExecCalls::lost(int agent) {
 void ExecCalls::close() {
   while (!calls_.empty()) {
     const auto& [id, call] = *calls_.begin();
-    end_with(id, call.why.empty() ? "the job ended while the command ran" : call.why);
+    order_end(id, call.target.agent);
+    // The agent reports an end only after all output, so the command may have ended by itself.
+    if (call.output_ahead > 0) {
+      end_with(id, "the job ended before all output of the command had arrived");
+    } else {
+      end_with(id, call.why.empty() ? "the job ended while the command ran" : call.why);
+    }
   }
 }
 

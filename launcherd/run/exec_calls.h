@@ -67,6 +67,7 @@ class ExecCalls {
     std::size_t input_ahead = 0;   // bytes of input that the agent has not reported as taken
     std::size_t output_ahead = 0;  // bytes of output that the agent has sent and that were not confirmed
     bool awaits_writing = false;   // when_written() will confirm them
+    bool is_input_closed = false;  // the command reads no more input
     base::Timer patience{};        // until the first answer
   };
 
@@ -74,6 +75,8 @@ class ExecCalls {
   void more(std::uint64_t id, const v1::ExecRequest& request);
   void pass_on(std::uint64_t id, Call& call, const v1::ExecRequest& request);
   void leave(std::uint64_t id);
+  void order_end(std::uint64_t id, int agent);
+  static void report_taken(const Call& call, std::size_t bytes);
   void confirm_output(std::uint64_t id);
   void end(std::uint64_t id, v1::ExecEnd end);
   void end_with(std::uint64_t id, const std::string& message);

@@ -164,6 +164,40 @@ TEST_F(ExecCallsTest, AClosedPipeGivesAllRoomBack) {
   EXPECT_EQ(events_.back().input_taken(), 10U);
 }
 
+TEST_F(ExecCallsTest, ConfirmsInputAtOnceIfThePipeIsClosed) {
+  begin();
+  v1::ExecInputTaken taken;
+  taken.set_id(id_);
+  taken.set_closed(true);
+  calls_.input_taken(kAgent, taken);
+  EXPECT_TRUE(events_.empty());
+  const std::size_t sent = sent_.size();
+  v1::ExecRequest request;
+  request.set_input(std::string(proto::kInputWindow, 'x'));
+  for (std::size_t turn = 1; turn <= 3; ++turn) {
+    controls_.more(request);
+    ASSERT_EQ(events_.size(), turn);
+    EXPECT_EQ(events_.back().input_taken(), proto::kInputWindow);
+  }
+  EXPECT_EQ(sent_.size(), sent);
+  EXPECT_TRUE(ends_.empty());
+}
+
+TEST_F(ExecCallsTest, TheEndOfTheJobEndsTheCommands) {
+  begin();
+  calls_.close();
+  EXPECT_EQ(end().message(), "the job ended while the command ran");
+  EXPECT_TRUE(sent_.back().second.exec_control().end());
+}
+
+TEST_F(ExecCallsTest, SaysThatOutputIsMissingIfTheJobEndsBeforeItArrives) {
+  begin();
+  output(100);
+  calls_.rank_over(kNumber, "exit code 0");
+  calls_.close();
+  EXPECT_EQ(end().message(), "the job ended before all output of the command had arrived");
+}
+
 TEST_F(ExecCallsTest, PassesSignalsAndSizesOn) {
   begin();
   v1::ExecRequest request;
