@@ -1,5 +1,8 @@
 #include "launcherd/plan/rank_table.h"
 
+#include <algorithm>
+#include <vector>
+
 namespace muster::launcherd::inline plan {
 
 v1::RankTable rank_table_of(const model::Placement& placement,
@@ -12,7 +15,10 @@ v1::RankTable rank_table_of(const model::Placement& placement,
     host.set_name(placed.host.name);
     host.set_address(address_of(i));
     bool is_bound = false;
-    for (const model::PlacedRank& rank : placed.ranks) {
+    // The agent takes the position for the local rank.
+    std::vector<model::PlacedRank> ranks = placed.ranks;
+    std::ranges::stable_sort(ranks, {}, &model::PlacedRank::local_rank);
+    for (const model::PlacedRank& rank : ranks) {
       host.add_ranks(rank.rank);
       const int cpus = cpus_of(rank.rank);
       host.add_cpus(cpus);

@@ -31,5 +31,14 @@ TEST(RankTable, HasEachHostWithItsRanks) {
   EXPECT_EQ(table.hosts(1).cpus_size(), 0) << "its rank is not bound";
 }
 
+TEST(RankTable, PutsTheRanksOfAHostInTheOrderOfTheirLocalRanks) {
+  model::Placement mixed = placement();
+  mixed.hosts[0].ranks = {{.rank = 0, .local_rank = 1}, {.rank = 2, .local_rank = 0}};
+  const v1::RankTable table = rank_table_of(
+      mixed, [](std::size_t) { return ""; }, [](int rank) { return rank == 2 ? 4 : 0; });
+  EXPECT_EQ(std::vector<int>(table.hosts(0).ranks().begin(), table.hosts(0).ranks().end()), (std::vector<int>{2, 0}));
+  EXPECT_EQ(std::vector<int>(table.hosts(0).cpus().begin(), table.hosts(0).cpus().end()), (std::vector<int>{4, 0}));
+}
+
 }  // namespace
 }  // namespace muster::launcherd::rank_table_test
