@@ -1,4 +1,4 @@
-// ExecSession is the main thread's side, Reader the thread that reads from the launcher.
+// ExecSession is the main thread's side. One more thread reads from the launcher, and RequestSender is a third.
 // Read ExecSession::run() first, then the functions for input, signals and the end.
 
 #include "cli/verbs/exec_session.h"
@@ -8,9 +8,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <climits>
+#include <condition_variable>
 #include <csignal>
+#include <cstdint>
+#include <deque>
 #include <memory>
+#include <mutex>
 #include <thread>
 #include <utility>
 
@@ -26,19 +32,33 @@ namespace {
 
 constexpr std::size_t kMostComplaints = 4096;
 constexpr int kMostInterrupts = 3;
+constexpr std::size_t kTerminalPiece = 256;  // a terminal that is writable may have little room
 // The kernel does not report that a terminal has come to the foreground, so it is polled.
 constexpr std::chrono::milliseconds kForegroundPoll{500};
 
-// Writes everything, also to a descriptor that another program has made non-blocking.
-base::Status write_fully(int fd, std::string_view bytes) {
+bool is_file(int fd) {
+  struct stat info {};
+  return ::fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
+}
+
+// Returns how many bytes a descriptor takes without blocking when poll() says that it is writable.
+std::size_t piece_of(int fd) {
+  if (is_file(fd)) return SIZE_MAX;
+  return ::isatty(fd) != 0 ? kTerminalPiece : PIPE_BUF;
+}
+
+// Writes everything, also to a descriptor that another program has made non-blocking. CANCELLED: `stop` is readable.
+base::Status write_fully(int fd, int stop, std::string_view bytes) {
+  const std::size_t piece = piece_of(fd);
   while (!bytes.empty()) {
-    const ssize_t n = ::write(fd, bytes.data(), bytes.size());
+    std::array<pollfd, 2> wanted{pollfd{fd, POLLOUT, 0}, pollfd{stop, POLLIN, 0}};
+    const bool is_ready = ::poll(wanted.data(), wanted.size(), -1) > 0;
+    if (is_ready && wanted[1].revents != 0) return {base::Code::kCancelled, "interrupted"};
+    if (!is_ready) continue;
+    const ssize_t n = ::write(fd, bytes.data(), std::min(bytes.size(), piece));
     if (n >= 0) {
       bytes.remove_prefix(static_cast<std::size_t>(n));
-    } else if (errno == EAGAIN) {
-      pollfd wanted{fd, POLLOUT, 0};
-      ::poll(&wanted, 1, -1);
-    } else if (errno != EINTR) {
+    } else if (errno != EAGAIN && errno != EINTR) {
       return base::errno_error(errno, "write the output");
     }
   }
@@ -50,10 +70,53 @@ bool is_closed(int fd) {
   return fd >= 0 && ::poll(&wanted, 1, 0) == 1 && (wanted.revents & POLLERR) != 0;
 }
 
-bool is_file(int fd) {
-  struct stat info {};
-  return ::fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
-}
+// Sends requests on a thread of its own, because a launcher that is stopped or busy takes none. What waits here is
+// bounded by the window for input.
+class RequestSender {
+ public:
+  explicit RequestSender(launcherd::ExecCall& call) : call_(call), thread_([this] { run(); }) {}
+  // The call must be over, or it blocks.
+  ~RequestSender() {
+    close();
+    thread_.join();
+  }
+  RequestSender(const RequestSender&) = delete;
+  RequestSender& operator=(const RequestSender&) = delete;
+
+  void push(const v1::ExecRequest& request) {
+    const std::lock_guard lock(mutex_);
+    waiting_.push_back(request);
+    changed_.notify_one();
+  }
+
+ private:
+  void close() {
+    const std::lock_guard lock(mutex_);
+    is_closed_ = true;
+    changed_.notify_one();
+  }
+  std::optional<v1::ExecRequest> next() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return is_closed_ || !waiting_.empty(); });
+    if (is_closed_) return std::nullopt;
+    v1::ExecRequest request = std::move(waiting_.front());
+    waiting_.pop_front();
+    return request;
+  }
+  void run() {
+    while (const std::optional<v1::ExecRequest> request = next()) {
+      // A call that is over accepts nothing more. The reading thread reports its end.
+      if (!call_.write(*request)) return;
+    }
+  }
+
+  launcherd::ExecCall& call_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<v1::ExecRequest> waiting_;
+  bool is_closed_ = false;
+  std::thread thread_;
+};
 
 class ExecSession {
  public:
@@ -82,6 +145,8 @@ class ExecSession {
   base::Loop loop_;
   ExecOutcome outcome_;
   std::unique_ptr<launcherd::ExecCall> call_;
+  std::unique_ptr<RequestSender> sender_;
+  base::FdPair stop_;  // the write end is closed to end the writing of output
   RawTerminal raw_;
   const bool is_file_;
   bool has_terminal_ = false;
@@ -102,6 +167,11 @@ ExecOutcome ExecSession::run(FoundJob job, v1::ExecRequest first) {
     return std::move(outcome_);
   }
   ::signal(SIGPIPE, SIG_IGN);
+  auto stop = base::make_pipe();
+  if (!stop.ok()) {
+    outcome_.failure = stop.status();
+    return std::move(outcome_);
+  }
   launcherd::ApiClient client(job.launcher);
   first.set_job(job.name_there());
   has_terminal_ = first.terminal();
@@ -118,11 +188,14 @@ ExecOutcome ExecSession::run(FoundJob job, v1::ExecRequest first) {
     return std::move(outcome_);
   }
   call_ = *std::move(call);
+  sender_ = std::make_unique<RequestSender>(*call_);
+  stop_ = *std::move(stop);
   signals->watch(loop_, [this](int signo) { on_signal(signo); });
   std::thread reader([this] { read_events(); });
   loop_.run();
   reader.join();
   raw_.leave();
+  sender_.reset();
   call_.reset();
   if (!output_failure_.ok()) {
     outcome_.failure = output_failure_;
@@ -169,7 +242,7 @@ base::Status ExecSession::write_output(const v1::ExecEvent& event) {
   const bool is_error = event.event_case() == v1::ExecEvent::kErrorOutput;
   const std::string& bytes = is_error ? event.error_output() : event.output();
   if (!is_error && hooks_.on_output) return hooks_.on_output(bytes);
-  return write_fully(is_error ? streams_.error_output : streams_.output, bytes);
+  return write_fully(is_error ? streams_.error_output : streams_.output, stop_.first.get(), bytes);
 }
 
 void ExecSession::begun(const v1::ExecBegun& begun) {
@@ -191,8 +264,7 @@ void ExecSession::over(std::optional<v1::ExecEnd> end, const base::Status& statu
 }
 
 void ExecSession::send(const v1::ExecRequest& request) {
-  // A call that is over accepts nothing more. The reading thread reports its end.
-  if (!is_over_) static_cast<void>(call_->write(request));
+  if (!is_over_) sender_->push(request);
 }
 
 void ExecSession::await_input() {
@@ -265,6 +337,7 @@ void ExecSession::send_window() {
 
 void ExecSession::give_up(int signo) {
   if (outcome_.given_up_by == 0) outcome_.given_up_by = signo;
+  stop_.second.reset();
   call_->cancel();
 }
 

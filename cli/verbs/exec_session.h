@@ -2,8 +2,8 @@
 // and the terminal. `exec`, `shell` and `cp` use it.
 //
 // Thread: the main thread, before any other thread exists, because it blocks signals. A thread of its own reads what
-// the launcher sends, and writes it to the descriptors. A reader that is slow slows the command down.
-// Errors: see ExecOutcome.
+// the launcher sends, and writes it to the descriptors, and another one sends requests. So signals are handled also
+// when both block. A reader that is slow slows the command down. Errors: see ExecOutcome.
 //
 // Signals: INT, QUIT, TERM and HUP go to the command. A second TERM or HUP, or a third INT, gives the command up; with
 // a terminal the first TERM or HUP does, because keys are the way to its programs.

@@ -156,6 +156,20 @@ TEST_F(ExecSessionTest, ADeviceThatIsFullGivesTheCommandUp) {
   EXPECT_FALSE(outcome.is_output_closed);
 }
 
+TEST_F(ExecSessionTest, IsGivenUpWhenNobodyReadsItsOutput) {
+  const base::UniqueFd in = file("in", std::string(3'000'000, 'x'));
+  auto out = base::make_pipe();
+  ASSERT_TRUE(out.ok());
+  auto running = start("cat", {.input = in.get(), .output = out->second.get()});
+  char byte = 0;
+  ASSERT_EQ(::read(out->first.get(), &byte, 1), 1);
+  // Signals of one kind merge, so there is no telling when the second one has arrived.
+  while (running.wait_for(std::chrono::milliseconds(50)) != std::future_status::ready) {
+    ASSERT_EQ(::pthread_kill(session_, SIGTERM), 0);
+  }
+  EXPECT_EQ(running.get().given_up_by, SIGTERM);
+}
+
 TEST_F(ExecSessionTest, SignalsGoToTheCommand) {
   auto pipe = base::make_pipe();
   auto sent = base::make_pipe();
