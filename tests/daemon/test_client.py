@@ -10,6 +10,7 @@ import tempfile
 import threading
 
 import pytest
+from cluster.testing import eventually
 from test_certificates import Authority
 
 from muster.client import calls
@@ -491,3 +492,19 @@ def test_a_command_beside_a_rank(client):
     client.wait(job, timeout=60)
     with pytest.raises(FailedPrecondition):
         client.exec(job, ["true"], rank=0)
+
+
+def test_ctrl_c_ends_the_command(client, tmp_path):
+    job = run(client, "sleep", "1000", working_directory=tmp_path.as_posix())
+    until(client, job, JobState.RUNNING)
+
+    def press():
+        assert eventually((tmp_path / "up").exists, 60)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=press)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        client.exec(job, ["sh", "-c", "trap 'touch ended; exit' HUP TERM; touch up; while :; do sleep 0.1; done"])
+    thread.join()
+    assert eventually((tmp_path / "ended").exists, 60)

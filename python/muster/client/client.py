@@ -339,14 +339,18 @@ class Client:
         DeadlineExceeded is raised. Errors: InvalidArgument (no such rank), FailedPrecondition (the rank does not run)."""
         feed = InputFeed(first_request(job, command, rank), input)
         collector = Collector()
+        call = None
         try:
-            for event in self._method("Exec")(iter(feed), timeout=timeout):
+            call = self._method("Exec")(iter(feed), timeout=timeout)
+            for event in call:
                 feed.add_room(collector.take(event))
         except grpc.RpcError as error:
             raise self._failure(error) from None
         except ValueError as why:  # close() by another thread
             raise Cancelled("the client is closed") from why
         finally:
+            if call is not None:
+                call.cancel()  # after KeyboardInterrupt, the command must end; else the call is over
             feed.close()
         return collector.finished()
 
