@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -33,11 +34,19 @@ base::Result<CopyArchive> CopyArchive::start(const std::string& folder, bool is_
   MUSTER_ASSIGN_OR_RETURN(base::FdPair pipe, base::make_pipe());
   base::UniqueFd& theirs = is_packing ? pipe.second : pipe.first;
   base::UniqueFd& ours = is_packing ? pipe.first : pipe.second;
-  std::vector<std::string> words = {"tar", "-C", folder, is_packing ? "-cf" : "-xf", "-"};
+  std::vector<std::string> words = {"tar", "-C", folder};
+  // Without these options, root would get files of other owners, and programs with setuid.
+  if (!is_packing) words.insert(words.end(), {"--no-same-owner", "--no-same-permissions"});
+  words.insert(words.end(), {is_packing ? "-cf" : "-xf", "-"});
   if (is_packing) words.emplace_back(".");
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
+  std::vector<char*> variables;
+  for (char** each = environ; *each != nullptr; ++each) {
+    if (!std::string_view(*each).starts_with("TAR_OPTIONS=")) variables.push_back(*each);
+  }
+  variables.push_back(nullptr);
   posix_spawn_file_actions_t actions;
   posix_spawnattr_t attributes;
   ::posix_spawn_file_actions_init(&actions);
@@ -53,7 +62,7 @@ base::Result<CopyArchive> CopyArchive::start(const std::string& folder, bool is_
   ::posix_spawnattr_setsigdefault(&attributes, &pipe_only);
   ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
   pid_t pid = 0;
-  const int error = ::posix_spawnp(&pid, "tar", &actions, &attributes, argv.data(), environ);
+  const int error = ::posix_spawnp(&pid, "tar", &actions, &attributes, argv.data(), variables.data());
   ::posix_spawnattr_destroy(&attributes);
   ::posix_spawn_file_actions_destroy(&actions);
   if (error != 0) return base::errno_error(error, "start tar, which copies folders");

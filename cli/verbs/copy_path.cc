@@ -77,7 +77,8 @@ base::Result<std::optional<CopyHeader>> take_copy_header(std::string& bytes) {
   } else {
     const auto words = base::split(line, ' ');
     if (words.size() != 3 || words[0] != "FILE") return wrong;
-    const auto size = base::parse_decimal(words[1], std::numeric_limits<long>::max());
+    header.has_size = words[1] != "-";
+    const auto size = header.has_size ? base::parse_decimal(words[1], std::numeric_limits<long>::max()) : 0;
     const auto mode = parse_mode(words[2]);
     if (!size || !mode) return wrong;
     header.size = *size;

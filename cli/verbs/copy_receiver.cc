@@ -24,7 +24,8 @@ bool is_folder(const std::string& path) {
 
 }  // namespace
 
-CopyReceiver::CopyReceiver(const std::string& target, const std::string& name) : path_(target) {
+CopyReceiver::CopyReceiver(const std::string& target, const std::string& name, bool takes_folders)
+    : path_(target), takes_folders_(takes_folders) {
   if (!is_folder(path_) || name.empty()) return;
   if (!path_.ends_with('/')) path_ += '/';
   path_ += name;
@@ -66,6 +67,7 @@ base::Status CopyReceiver::begin() {
     temporary_ = pattern;
     return base::ok_status();
   }
+  if (!takes_folders_) return base::invalid_argument("the host sent a folder in place of a file: add -r");
   if (::access(path_.c_str(), F_OK) == 0) {
     return base::already_exists("{} exists already, and a folder is not merged into another one",
                                 base::printable(path_));
@@ -82,7 +84,7 @@ base::Status CopyReceiver::begin() {
 base::Status CopyReceiver::write(std::string_view bytes) {
   if (bytes.empty()) return base::ok_status();
   bytes_ += bytes.size();
-  if (!header_->is_tree && bytes_ > size()) {
+  if (header_->has_size && bytes_ > size()) {
     return base::data_loss("the host sent more than the {} bytes of the file", size());
   }
   const int to = header_->is_tree ? archive_->fd() : file_.get();
@@ -95,7 +97,7 @@ base::Status CopyReceiver::commit() {
   if (header_->is_tree) {
     MUSTER_RETURN_IF_ERROR(archive_->wait_blocking());
   } else {
-    if (bytes_ != size()) return base::data_loss("{} of {} bytes arrived", bytes_, size());
+    if (header_->has_size && bytes_ != size()) return base::data_loss("{} of {} bytes arrived", bytes_, size());
     if (::fchmod(file_.get(), header_->mode & 0777) != 0 || ::close(file_.release()) != 0) {
       return base::errno_error(errno, fmt::format("cannot write {}", base::printable(path_)));
     }

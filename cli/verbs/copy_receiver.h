@@ -19,8 +19,9 @@ namespace muster::cli::inline verbs {
 
 class CopyReceiver {
  public:
-  // `target` is the path that the user named. If it is a folder, the copy gets `name` in it.
-  CopyReceiver(const std::string& target, const std::string& name);
+  // `target` is the path that the user named. If it is a folder, the copy gets `name` in it. Folders are refused unless
+  // `takes_folders`.
+  CopyReceiver(const std::string& target, const std::string& name, bool takes_folders);
   ~CopyReceiver();
   CopyReceiver(const CopyReceiver&) = delete;
   CopyReceiver& operator=(const CopyReceiver&) = delete;
@@ -40,6 +41,7 @@ class CopyReceiver {
   void remove();
 
   std::string path_;
+  const bool takes_folders_;
   std::string start_;  // bytes before the header is complete
   std::optional<CopyHeader> header_;
   std::string temporary_;  // empty before begin() and after commit()

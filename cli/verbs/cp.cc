@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <cstdint>
+#include <optional>
 #include <utility>
 
 #include "base/clock.h"
@@ -32,12 +33,14 @@ p=$1
 if [ -d "$p" ]; then
   [ "$2" = r ] || { echo "$p is a folder: add -r" >&2; exit 1; }
   echo TREE
+  unset TAR_OPTIONS
   exec tar -C "$p" -cf - .
 fi
 [ -e "$p" ] || { echo "$p: no such file" >&2; exit 1; }
 [ -f "$p" ] || { echo "$p is no regular file" >&2; exit 1; }
 [ -r "$p" ] || { echo "$p: no permission to read it" >&2; exit 1; }
 n=$(stat -Lc %s -- "$p") && m=$(stat -Lc %a -- "$p") || exit 1
+[ "$n" = 0 ] && { echo "FILE - $m"; exec cat -- "$p"; }  # files in /proc have the size 0, whatever they contain
 echo "FILE $n $m"
 exec head -c "$n" -- "$p"
 )sh";
@@ -59,9 +62,9 @@ chmod "$3" -- "$t" && mv -fT -- "$t" "$p" || exit 1
 trap - EXIT
 )sh";
 
-// $1 path, $2 name for a copy into a folder. Unpacks an archive into a temporary folder, and prints its name, a NUL,
-// the name that it shall get, and a NUL. An archive may end early without an error, so kKeepTree follows only if the
-// sender is content.
+// $1 path, $2 name for a copy into a folder. Prints the name of a temporary folder, a NUL, the name that it shall get,
+// and a NUL. Then it unpacks an archive into the temporary folder. An archive may end early without an error, so
+// kKeepTree follows only if the sender is content, and kDropTree in all other cases.
 constexpr const char* kPutTree = R"sh(
 p=$1
 [ -d "$p" ] && p=${p%/}/$2
@@ -71,9 +74,10 @@ d=$(dirname -- "$p")
 t=$(mktemp -d "$d/.muster-cp.XXXXXXXX") || exit 1
 trap 'rm -rf -- "$t"' EXIT
 trap 'exit 1' HUP INT TERM
-tar -C "$t" -xf - && cat >/dev/null || exit 1
-trap - EXIT
 printf '%s\0%s\0' "$t" "$p"
+unset TAR_OPTIONS
+tar -C "$t" --no-same-owner --no-same-permissions -xf - && cat >/dev/null || exit 1
+trap - EXIT
 )sh";
 
 // $1 temporary folder, $2 the name that it shall get.
@@ -151,6 +155,10 @@ base::Status upload_file(const FoundJob& job, const CopyPlan& plan, const base::
   };
   hooks.on_input_end = [&] {
     if (sent == size) return base::ok_status();
+    if (size == 0) {
+      return base::data_loss("{} does not know its size, as files in /proc: copy it to another file first",
+                             base::printable(plan.from.path));
+    }
     return base::data_loss("{} changed while it was copied", base::printable(plan.from.path));
   };
   const auto request = script(plan.to, kPutFile,
@@ -164,7 +172,7 @@ base::Status upload_tree(const FoundJob& job, const CopyPlan& plan) {
   std::uint64_t sent = 0;
   std::string names;
   Progress progress(0);
-  base::Status packed = base::unavailable("the copy ended early");
+  std::optional<base::Status> packed;  // nullopt if the input has not ended
   ExecHooks hooks;
   hooks.on_output = [&names](std::string_view bytes) {
     names += bytes;
@@ -174,18 +182,26 @@ base::Status upload_tree(const FoundJob& job, const CopyPlan& plan) {
     sent += bytes;
     progress.set(sent);
   };
-  hooks.on_input_end = [&] { return packed = archive.wait_blocking(); };
-  MUSTER_RETURN_IF_ERROR(
+  hooks.on_input_end = [&] {
+    packed = archive.wait_blocking();
+    return base::ok_status();  // the host finishes in any case: then its folder is known, and at rest
+  };
+  base::Status copied =
       failure_of(run_exec(job, script(plan.to, kPutTree, {plain(plan.to.path), base_name(plan.from.path)}),
-                          {.input = archive.fd()}, hooks)));
+                          {.input = archive.fd()}, hooks));
   const auto words = base::split(names, '\0');
-  if (words.size() != 3) return base::data_loss("the host did not say where the folder is");
+  if (words.size() != 3) return copied.ok() ? base::data_loss("the host did not say where the folder is") : copied;
   const std::vector<std::string> folders(words.begin(), words.begin() + 2);
-  const auto last = script(plan.to, packed.ok() ? kKeepTree : kDropTree, folders);
-  ExecHooks quiet;
-  quiet.on_output = [](std::string_view) { return base::ok_status(); };
-  const base::Status kept = failure_of(run_exec(job, last, {}, quiet));
-  return packed.ok() ? kept : packed;
+  const auto run_there = [&](const char* text) {
+    ExecHooks quiet;
+    quiet.on_output = [](std::string_view) { return base::ok_status(); };
+    return failure_of(run_exec(job, script(plan.to, text, folders), {}, quiet));
+  };
+  if (packed && !packed->ok()) copied = *packed;
+  if (copied.ok() && !packed) copied = base::unavailable("the copy ended early");
+  if (copied.ok()) copied = run_there(kKeepTree);
+  if (!copied.ok()) static_cast<void>(run_there(kDropTree));  // if the job is over, the folder stays
+  return copied;
 }
 
 base::Status upload(const FoundJob& job, const CopyPlan& plan, bool is_recursive) {
@@ -200,7 +216,7 @@ base::Status upload(const FoundJob& job, const CopyPlan& plan, bool is_recursive
 }
 
 base::Status download(const FoundJob& job, const CopyPlan& plan, bool is_recursive) {
-  CopyReceiver receiver(plan.to.path, base_name(plan.from.path));
+  CopyReceiver receiver(plan.to.path, base_name(plan.from.path), is_recursive);
   std::optional<Progress> progress;
   ExecHooks hooks;
   hooks.on_output = [&](std::string_view bytes) {

@@ -24,7 +24,7 @@ class CopyReceiverTest : public ::testing::Test {
 };
 
 TEST_F(CopyReceiverTest, AFileGetsItsNameWhenItIsComplete) {
-  CopyReceiver receiver(root_ / "out", "name");
+  CopyReceiver receiver(root_ / "out", "name", true);
   ASSERT_TRUE(receiver.take("FILE 5 ").ok());
   ASSERT_TRUE(receiver.take("640\nhe").ok());
   EXPECT_NE(::access((root_ / "out").c_str(), F_OK), 0);
@@ -39,7 +39,7 @@ TEST_F(CopyReceiverTest, AFileGetsItsNameWhenItIsComplete) {
 }
 
 TEST_F(CopyReceiverTest, GoesIntoAFolder) {
-  CopyReceiver receiver(root_.path(), "name");
+  CopyReceiver receiver(root_.path(), "name", true);
   ASSERT_TRUE(receiver.take("FILE 0 600\n").ok());
   ASSERT_TRUE(receiver.commit().ok());
   EXPECT_EQ(receiver.path(), root_ / "name");
@@ -49,7 +49,7 @@ TEST_F(CopyReceiverTest, GoesIntoAFolder) {
 TEST_F(CopyReceiverTest, APartNeverReplacesAFile) {
   ASSERT_TRUE(base::write_file_atomically(root_ / "out", "before").ok());
   {
-    CopyReceiver receiver(root_ / "out", "name");
+    CopyReceiver receiver(root_ / "out", "name", true);
     ASSERT_TRUE(receiver.take("FILE 5 600\nhell").ok());
     EXPECT_EQ(receiver.commit().message(), "4 of 5 bytes arrived");
   }
@@ -58,30 +58,44 @@ TEST_F(CopyReceiverTest, APartNeverReplacesAFile) {
 }
 
 TEST_F(CopyReceiverTest, RefusesMoreThanTheFile) {
-  CopyReceiver receiver(root_ / "out", "name");
+  CopyReceiver receiver(root_ / "out", "name", true);
   EXPECT_FALSE(receiver.take("FILE 5 600\nhello!").ok());
 }
 
 TEST_F(CopyReceiverTest, RefusesHostsThatSendNothing) {
-  CopyReceiver receiver(root_ / "out", "name");
+  CopyReceiver receiver(root_ / "out", "name", true);
   EXPECT_EQ(receiver.commit().message(), "the host sent nothing");
 }
 
 TEST_F(CopyReceiverTest, SaysThatItsFolderIsMissing) {
-  CopyReceiver receiver(root_ / "nothing/out", "name");
+  CopyReceiver receiver(root_ / "nothing/out", "name", true);
   const base::Status refused = receiver.take("FILE 5 600\n");
   EXPECT_NE(refused.message().find("No such file"), std::string::npos) << refused.message();
 }
 
 TEST_F(CopyReceiverTest, DoesNotMergeFolders) {
   ASSERT_TRUE(base::write_file_atomically(root_ / "out", "before").ok());
-  CopyReceiver receiver(root_ / "out", "name");
+  CopyReceiver receiver(root_ / "out", "name", true);
   EXPECT_EQ(receiver.take("TREE\n").code(), base::Code::kAlreadyExists);
+}
+
+TEST_F(CopyReceiverTest, RefusesFoldersUnlessItTakesThem) {
+  CopyReceiver receiver(root_ / "out", "name", false);
+  EXPECT_EQ(receiver.take("TREE\n").code(), base::Code::kInvalidArgument);
+  EXPECT_EQ(entries(), 0);
+}
+
+TEST_F(CopyReceiverTest, TakesFilesThatDoNotKnowTheirSize) {
+  CopyReceiver receiver(root_ / "out", "name", false);
+  ASSERT_TRUE(receiver.take("FILE - 444\nhel").ok());
+  ASSERT_TRUE(receiver.take("lo").ok());
+  ASSERT_TRUE(receiver.commit().ok());
+  EXPECT_EQ(base::read_file(root_ / "out").value(), "hello");
 }
 
 TEST_F(CopyReceiverTest, RemovesAFolderWhoseArchiveIsBroken) {
   {
-    CopyReceiver receiver(root_ / "out", "name");
+    CopyReceiver receiver(root_ / "out", "name", true);
     ASSERT_TRUE(receiver.take("TREE\nthis is no archive").ok());
     EXPECT_FALSE(receiver.commit().ok());
   }
