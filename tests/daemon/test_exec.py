@@ -330,24 +330,29 @@ def test_signals_for_ranks_do_not_reach_commands(daemon):
     stream.close()
 
 
+TOUCH = [b"touch", b"marker"]
+
+
 @pytest.mark.parametrize(("field", "fields"), [
     ("command", {}), ("command", {"command": [b""]}), ("command", {"command": [b"a\0b"]}),
     ("command", {"command": [b"x"] * 5000}), ("command", {"command": [b"x" * 200_000]}),
-    ("command", {"command": [b"ps"], "shell": True}), ("rank", {"command": [b"ps"]}),
-    ("rank", {"command": [b"ps"], "rank": 2}), ("rank", {"command": [b"ps"], "rank": -1}),
-    ("term", {"command": [b"ps"], "rank": 0, "terminal": True, "term": b"../../x"}),
-    ("window_size", {"command": [b"ps"], "rank": 0, "terminal": True, "window_size": {"rows": -1, "columns": 5}}),
-    ("signal", {"command": [b"ps"], "rank": 0, "signal": 1000}),
-    ("input", {"command": [b"ps"], "rank": 0, "input": b"x" * 100_000})])
-def test_a_refusal_names_the_field(daemon, field, fields):
-    job = running_job(daemon, size=2)
+    ("command", {"command": TOUCH, "shell": True}), ("rank", {"command": TOUCH}),
+    ("rank", {"command": TOUCH, "rank": 2}), ("rank", {"command": TOUCH, "rank": -1}),
+    ("term", {"command": TOUCH, "rank": 0, "terminal": True, "term": b"../../x"}),
+    ("window_size", {"command": TOUCH, "rank": 0, "terminal": True, "window_size": {"rows": -1, "columns": 5}}),
+    ("signal", {"command": TOUCH, "rank": 0, "signal": 1000}),
+    ("input", {"command": TOUCH, "rank": 0, "input": b"x" * 100_000})])
+def test_a_refusal_names_the_field(daemon, tmp_path, field, fields):
+    job = running_job(daemon, size=2, working_directory=os.fsencode(tmp_path))
     api = daemon.client()
     request = api.stubs.launcher.ExecRequest(job=job, **fields)
     with pytest.raises(grpc.RpcError) as refused:
         list(api.api.Exec(iter([request]), timeout=PATIENCE))
     assert refused.value.code() == grpc.StatusCode.INVALID_ARGUMENT
     assert refused.value.details().startswith(f"{field}: "), refused.value.details()
-    assert is_gone(job, "ps")
+    # A command that was started in spite of that would be there before this one.
+    assert muster(daemon, "exec", job, "-r", "0", "--", "touch", "later").returncode == 0
+    assert [path.name for path in tmp_path.glob("[ml]*er")] == ["later"]
 
 
 @pytest.mark.parametrize(("field", "fields"), [
@@ -532,11 +537,86 @@ def test_an_interrupted_copy_leaves_no_part(daemon, tmp_path):
     until(lambda: list(there.iterdir()) == [])
     with start(daemon, "cp", f"{job}:0:{tmp_path}/large", tmp_path / "copy") as client:
         until(lambda: list(tmp_path.glob(".muster-cp.*")))
-        client.send_signal(signal.SIGINT)
-        client.send_signal(signal.SIGINT)
-        client.send_signal(signal.SIGINT)
+        client.send_signal(signal.SIGINT)  # ends the host's program
         assert client.wait(PATIENCE) == 1
     assert not (tmp_path / "copy").exists() and list(tmp_path.glob(".muster-cp.*")) == []
+
+
+def test_a_third_interrupt_ends_muster_itself(daemon):
+    job = running_job(daemon)
+    script = "trap 'echo got' INT; echo up; while :; do sleep 0.1; done"
+    with start(daemon, "exec", job, "--", "sh", "-c", script) as client:
+        assert client.stdout.readline() == b"up\n"
+        for _ in range(2):
+            client.send_signal(signal.SIGINT)
+            assert client.stdout.readline() == b"got\n"
+        client.send_signal(signal.SIGINT)
+        assert client.wait(PATIENCE) == 128 + signal.SIGINT
+    until(lambda: is_gone(job, "echo got"))
+
+
+def until_ended_by_signals(client):
+    """Signals of one kind merge, so there is no telling when the second one has arrived."""
+    def is_over():
+        client.send_signal(signal.SIGTERM)
+        return client.poll() is not None
+    until(is_over)
+
+
+def test_output_that_nobody_reads_does_not_hold_muster_back(daemon):
+    job = running_job(daemon)
+    with start(daemon, "exec", job, "--", "sh", "-c", "trap '' TERM; exec yes sleep-964") as client:
+        assert client.stdout.read(1) == b"s"
+        until_ended_by_signals(client)
+        assert client.returncode == 128 + signal.SIGTERM
+    until(lambda: is_gone(job, "sleep-964"))
+
+
+def test_a_launcherd_that_is_stopped_does_not_hold_muster_back(daemon):
+    job = running_job(daemon)
+    with start(daemon, "exec", job, "--", "cat") as client:
+        client.stdin.write(b"x")
+        client.stdin.flush()
+        assert client.stdout.read(1) == b"x"
+        os.kill(daemon.process.pid, signal.SIGSTOP)
+        try:
+            os.write(client.stdin.fileno(), b"y" * 60_000)
+            until_ended_by_signals(client)
+            assert client.returncode == 128 + signal.SIGTERM
+        finally:
+            os.kill(daemon.process.pid, signal.SIGCONT)
+
+
+def test_a_process_that_keeps_writing_does_not_hold_the_end_back(daemon):
+    job = running_job(daemon)
+    result = muster(daemon, "exec", job, "--", "sh", "-c", "yes sleep-963 & exit 4", capture_output=False,
+                    stdout=subprocess.DEVNULL)
+    assert result.returncode == 4
+    until(lambda: is_gone(job, "sleep-963"))
+
+
+def test_a_folder_that_cannot_be_packed_leaves_no_part(daemon, tmp_path):
+    there = tmp_path / "there"
+    there.mkdir()
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree/file").write_text("content")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/tar").write_text("#!/bin/sh\nPATH=/usr/bin:/bin tar \"$@\"\nexit 3\n")
+    (tmp_path / "bin/tar").chmod(0o755)
+    job = running_job(daemon, working_directory=os.fsencode(there))
+    copy = subprocess.run([BIN / "muster", "cp", "-r", tmp_path / "tree", f"{job}:0:tree"], timeout=PATIENCE,
+                          env=environment_for(daemon, PATH=f"{tmp_path}/bin:/usr/bin:/bin"), capture_output=True)
+    assert copy.returncode == 1 and b"tar failed here with exit code 3" in copy.stderr, copy
+    assert list(there.iterdir()) == []
+
+
+def test_files_in_proc_are_copied(daemon, tmp_path):
+    job = running_job(daemon)
+    assert muster(daemon, "cp", f"{job}:0:/proc/version", tmp_path / "version").returncode == 0
+    assert (tmp_path / "version").read_bytes() == pathlib.Path("/proc/version").read_bytes()
+    refused = muster(daemon, "cp", "/proc/version", f"{job}:0:{tmp_path}/up")
+    assert refused.returncode == 1 and b"does not know its size" in refused.stderr, refused
+    assert [path.name for path in tmp_path.glob("*up*")] == []
 
 
 def test_ranks_have_a_table_of_all(daemon, tmp_path):
