@@ -52,6 +52,7 @@ p=$1
 [ -d "$p" ] && { echo "$p is a folder" >&2; exit 1; }
 d=$(dirname -- "$p")
 [ -d "$d" ] || { echo "$d: no such folder" >&2; exit 1; }
+trap '' HUP INT TERM  # until the name is known; the end of the input follows
 t=$(mktemp "$d/.muster-cp.XXXXXXXX") || exit 1
 trap 'rm -f -- "$t"' EXIT
 trap 'exit 1' HUP INT TERM
@@ -71,6 +72,7 @@ p=$1
 [ -e "$p" ] && { echo "$p exists already, and a folder is not merged into another one" >&2; exit 1; }
 d=$(dirname -- "$p")
 [ -d "$d" ] || { echo "$d: no such folder" >&2; exit 1; }
+trap '' HUP INT TERM  # until the name is known; the end of the input follows
 t=$(mktemp -d "$d/.muster-cp.XXXXXXXX") || exit 1
 trap 'rm -rf -- "$t"' EXIT
 trap 'exit 1' HUP INT TERM
