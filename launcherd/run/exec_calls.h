@@ -21,6 +21,7 @@
 #include "base/status.h"
 #include "launcherd/run/exec_request.h"
 #include "proto/muster/v1/agent.pb.h"
+#include "proto/muster/v1/launcher.pb.h"
 
 namespace muster::launcherd::inline run {
 
