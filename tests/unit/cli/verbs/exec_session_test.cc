@@ -39,7 +39,7 @@ class EchoLauncher final : public launcherd::ApiHandler {
     event.set_error_output("careful\n");
     replies.send(event);
     take(first, replies);
-    return {.next = [this, replies](const v1::ExecRequest& request) { take(request, replies); },
+    return {.next = [replies](const v1::ExecRequest& request) { take(request, replies); },
             .gone = [this] { left_.set_value(); }};
   }
   std::future<void> left() { return left_.get_future(); }
