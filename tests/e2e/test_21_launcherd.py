@@ -142,6 +142,7 @@ def test_a_submission_that_is_tried_again_is_one_job(launcherd):
     other = launcherd.muster("submit", "--request-id", "nightly", "false")
     assert other.returncode == 2 and f"already used for job {first}" in other.stderr, other
     assert len(launcherd.asked("jobs", "--all", "--json").splitlines()) == 1
+    launcherd.asked("wait", first)  # jobs outlive launcherd
 
 
 def test_a_drained_host_gets_no_job(launcherd):
