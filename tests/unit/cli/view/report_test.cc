@@ -1,5 +1,7 @@
 #include "cli/view/report.h"
 
+#include <ctime>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -213,9 +215,9 @@ TEST(Report, TenThousandHostsAreFewShortLines) {
                                                        host, i / 250, i % 250)});
     outcome.unclean.push_back({host, fmt::format("{}: could not be searched: error {}", host, i / 10)});
   }
-  const auto begin = std::chrono::steady_clock::now();
+  const std::clock_t begin = std::clock();  // this process's own time: other processes may have the cores
   const auto lines = format_outcome(outcome, false);
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));  // 0.1 s on an idle machine
+  EXPECT_LT(std::clock() - begin, 5 * CLOCKS_PER_SEC);  // takes 0.1 s
   ASSERT_EQ(lines.size(), 1u + 20 + 1 + 1);
   EXPECT_EQ(
       lines[0],
