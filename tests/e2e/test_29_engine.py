@@ -145,4 +145,5 @@ def test_memory_stays_flat_over_a_hundred_thousand_operations_in_any_order(hvdru
     assert len(lines) == 2
     for line in lines:
         peaks = [int(kib) for kib in line.split()]
-        assert peaks[-1] - peaks[2] < 8 * 1024, peaks  # KiB, over 70,000 operations
+        # KiB, over 40,000 operations: before, the peak grows until both ranks have been late as much as they will be.
+        assert peaks[-1] - peaks[5] < 4 * 1024, peaks
