@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 
 #include <fmt/format.h>
 
+#include "base/percent.h"
 #include "base/strings.h"
 
 namespace muster::model {
@@ -19,19 +21,17 @@ constexpr std::size_t kLongestState = 512;
 constexpr std::uint8_t kSampled = 1;
 
 // The standard allows lower-case digits only.
-int digit_of(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  return -1;
+std::optional<int> digit_of(char c) {
+  return c >= 'A' && c <= 'F' ? std::nullopt : base::hex_digit(c);
 }
 
 template <std::size_t N>
 bool read_hex(std::string_view text, std::array<std::uint8_t, N>& bytes) {
   for (std::size_t i = 0; i < N; ++i) {
-    const int high = digit_of(text[2 * i]);
-    const int low = digit_of(text[2 * i + 1]);
-    if (high < 0 || low < 0) return false;
-    bytes[i] = static_cast<std::uint8_t>(high * 16 + low);
+    const auto high = digit_of(text[2 * i]);
+    const auto low = digit_of(text[2 * i + 1]);
+    if (!high || !low) return false;
+    bytes[i] = static_cast<std::uint8_t>(*high * 16 + *low);
   }
   return true;
 }

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/percent.h"
 #include "base/status.h"
 #include "base/strings.h"
 
@@ -21,30 +22,6 @@ constexpr std::string_view kSignalPath = "/v1/traces";
 constexpr std::size_t kMostPairs = 64;
 constexpr long kLongestTimeout = 3'600'000;  // ms
 
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  const char lower = static_cast<char>(c | 0x20);
-  return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
-}
-
-// Decodes %XX. nullopt if a '%' begins no such code.
-std::optional<std::string> percent_decoded(std::string_view text) {
-  std::string decoded;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] != '%') {
-      decoded.push_back(text[i]);
-      continue;
-    }
-    if (i + 2 >= text.size()) return std::nullopt;
-    const int high = hex_digit(text[i + 1]);
-    const int low = hex_digit(text[i + 2]);
-    if (high < 0 || low < 0) return std::nullopt;
-    decoded.push_back(static_cast<char>(high * 16 + low));
-    i += 2;
-  }
-  return decoded;
-}
-
 // Parses "a=1,b=2". nullopt if an entry has no name or no '=', or the list is too long.
 std::optional<Pairs> parse_pairs(std::string_view text) {
   Pairs pairs;
@@ -53,7 +30,7 @@ std::optional<Pairs> parse_pairs(std::string_view text) {
     const auto equals = entry.find('=');
     if (equals == std::string_view::npos || pairs.size() == kMostPairs) return std::nullopt;
     const std::string name(base::trim(entry.substr(0, equals)));
-    auto value = percent_decoded(base::trim(entry.substr(equals + 1)));
+    auto value = base::decode_percent(base::trim(entry.substr(equals + 1)));
     if (name.empty() || !value) return std::nullopt;
     pairs.emplace_back(name, *std::move(value));
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/percent.h"
 #include "base/strings.h"
 
 namespace muster::launcherd::inline web {
@@ -10,30 +11,11 @@ namespace {
 
 constexpr std::size_t kMostParts = 16;
 
-std::optional<int> digit_of(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return std::nullopt;
-}
-
-// Decodes escapes: %41 is A. nullopt if an escape is malformed or a control character appears.
+// Decodes escapes. nullopt if one is malformed or a control character appears.
 std::optional<std::string> decode(std::string_view text) {
-  std::string decoded;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    char c = text[i];
-    if (c == '%') {
-      if (i + 2 >= text.size()) return std::nullopt;
-      const auto high = digit_of(text[i + 1]);
-      const auto low = digit_of(text[i + 2]);
-      if (!high || !low) return std::nullopt;
-      c = static_cast<char>(*high * 16 + *low);
-      i += 2;
-    }
-    if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) return std::nullopt;
-    decoded += c;
-  }
-  return decoded;
+  auto decoded = base::decode_percent(text);
+  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7f; };
+  return decoded && std::ranges::none_of(*decoded, is_control) ? decoded : std::nullopt;
 }
 
 bool read_query(std::string_view text, std::map<std::string, std::string>& into) {
