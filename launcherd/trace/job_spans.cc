@@ -2,11 +2,13 @@
 #include "launcherd/trace/job_spans.h"
 
 #include <algorithm>
+#include <optional>
 
 #include <fmt/format.h>
 
 #include "base/strings.h"
 #include "model/exit_report.h"
+#include "model/job_state.h"
 #include "proto/convert.h"
 
 namespace muster::launcherd::inline trace {
@@ -17,15 +19,8 @@ std::int64_t microseconds_of(const google::protobuf::Timestamp& time) {
 }
 
 // Returns "running" for JOB_STATE_RUNNING.
-std::string state_name(v1::JobState state) {
-  constexpr std::string_view kPrefix = "JOB_STATE_";
-  const std::string& name = v1::JobState_Name(state);
-  return base::lower(name.starts_with(kPrefix) ? std::string_view(name).substr(kPrefix.size()) : name);
-}
-
-bool is_final_state(v1::JobState state) {
-  return state == v1::JOB_STATE_SUCCEEDED || state == v1::JOB_STATE_FAILED || state == v1::JOB_STATE_KILLED ||
-         state == v1::JOB_STATE_LOST;
+std::string lower_name(std::optional<model::JobState> state) {
+  return state ? base::lower(model::name_of(*state)) : "unspecified";
 }
 
 SpanAttributes with_reason(const std::string& reason) {
@@ -146,8 +141,9 @@ void JobSpans::end_rank(const v1::RankEnd& end) {
 
 void JobSpans::change_state(const v1::JobStateChanged& change) {
   reason_ = change.reason();
-  if (!is_final_state(change.state())) return begin_phase(state_name(change.state()));
-  state_ = state_name(change.state());
+  const auto state = model::job_state_of(change.state());
+  if (!state || !model::is_final(*state)) return begin_phase(lower_name(state));
+  state_ = lower_name(state);
 }
 
 void JobSpans::end_job(const v1::ExitReport& report) {

@@ -85,13 +85,7 @@ class JobManagerTrace : public JobManagerRig {
   }
   std::vector<otlp::Span> sent() {
     exporter_->stop(std::chrono::seconds(30));
-    std::vector<otlp::Span> spans;
-    for (const std::string& request : collector_.wait_for(0)) {
-      otlp::ExportTraceServiceRequest message;
-      EXPECT_TRUE(message.ParseFromString(FakeCollector::body_of(request)));
-      for (const otlp::Span& span : message.resource_spans(0).scope_spans(0).spans()) spans.push_back(span);
-    }
-    return spans;
+    return collector_.spans();
   }
   static const otlp::Span* named(const std::vector<otlp::Span>& spans, const std::string& name) {
     const auto found = std::ranges::find(spans, name, &otlp::Span::name);

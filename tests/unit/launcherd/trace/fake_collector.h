@@ -18,6 +18,7 @@
 
 #include "base/unique_fd.h"
 #include "launcherd/trace/otlp_options.h"
+#include "proto/wire/otlp.pb.h"
 
 namespace muster::testing_support {
 
@@ -67,6 +68,16 @@ class FakeCollector {
   std::size_t count() {
     const std::lock_guard lock(mutex_);
     return requests_.size();
+  }
+  // Returns the spans of all requests so far.
+  std::vector<otlp::Span> spans() {
+    std::vector<otlp::Span> all;
+    for (const std::string& request : wait_for(0)) {
+      otlp::ExportTraceServiceRequest message;
+      EXPECT_TRUE(message.ParseFromString(body_of(request)));
+      for (const auto& span : message.resource_spans(0).scope_spans(0).spans()) all.push_back(span);
+    }
+    return all;
   }
   static std::string body_of(const std::string& request) { return request.substr(request.find("\r\n\r\n") + 4); }
 

@@ -31,13 +31,7 @@ class JobTraceTest : public ::testing::Test {
   // Returns all that was sent.
   std::vector<otlp::Span> sent() {
     exporter_->stop(std::chrono::seconds(30));
-    std::vector<otlp::Span> spans;
-    for (const std::string& request : collector_.wait_for(0)) {
-      otlp::ExportTraceServiceRequest message;
-      EXPECT_TRUE(message.ParseFromString(FakeCollector::body_of(request)));
-      for (const otlp::Span& span : message.resource_spans(0).scope_spans(0).spans()) spans.push_back(span);
-    }
-    return spans;
+    return collector_.spans();
   }
   static std::vector<std::string> names(const std::vector<otlp::Span>& spans) {
     std::vector<std::string> all;
