@@ -278,7 +278,7 @@ void RankCommands::rank_over(int rank, const std::string& how) {
   starts_.erase(rank);
   std::vector<int> numbers;
   for (const auto& [number, command] : commands_) {
-    // What has ended by itself only waits for its output.
+    // A command that has ended by itself only waits until its output is sent, so nothing has to end it.
     if (command.rank == rank && command.phase != CommandPhase::kDraining) numbers.push_back(number);
   }
   for (const int number : numbers) {

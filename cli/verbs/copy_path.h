@@ -34,8 +34,8 @@ base::Result<CopyPlan> parse_copy(std::string_view from, std::string_view to);
 // Returns the last part of a path, without slashes: "b" for "/a/b/". Empty for "/", "." and "..".
 std::string base_name(std::string_view path);
 
-// What the host reports before the bytes of a download: "FILE <bytes> <mode>\n" or "TREE\n". <bytes> is "-" if the file
-// does not know its size, as in /proc.
+// The line that the host sends before the bytes of a download: "FILE <bytes> <mode>\n" or "TREE\n". <bytes> is "-" if
+// the file does not know its size, as in /proc.
 struct CopyHeader {
   bool is_tree = false;
   bool has_size = false;

@@ -1,4 +1,5 @@
-// What `exec`, `shell` and `cp` share: the rank that the user names, and whose fault an error is. Pure.
+// Functions that `exec`, `shell` and `cp` share: they read the rank that the user names, and tell whether an error is
+// the user's mistake. Pure.
 #pragma once
 
 #include <optional>

@@ -157,7 +157,7 @@ void ExecCalls::confirm_output(std::uint64_t id) {
 void ExecCalls::input_taken(int agent, const v1::ExecInputTaken& message) {
   Call* const call = find(message.id(), agent);
   if (call == nullptr) return;
-  // What a closed pipe can no longer take counts as taken. The caller need not wait for room.
+  // If the command has closed its stdin, all input counts as taken, so that the caller need not wait for room.
   const std::size_t bytes =
       message.closed() ? call->input_ahead : std::min<std::size_t>(message.bytes(), call->input_ahead);
   call->input_ahead -= bytes;

@@ -18,7 +18,7 @@ namespace muster::launcherd::inline run {
 struct ExecCaller {
   std::function<void(v1::ExecEvent)> send;
   std::function<void(const base::Status&)> done;
-  // As Replies::when_written of launcherd/service.
+  // Does the same as Replies::when_written in launcherd/service.
   std::function<void(base::Loop::Task)> when_written;
 };
 

@@ -41,7 +41,7 @@ class JobTrace {
   void add(const v1::Event& event);
   // The same for an event of an earlier launcherd, which has sent what ended then.
   void replay(const v1::Event& event);
-  // True after the job's end. Nothing is sent any more.
+  // Returns true after the job's end. Then nothing more is sent.
   bool is_over() const { return spans_.end().has_value(); }
 
  private:

@@ -1,4 +1,4 @@
-// Where and how traces go: the standard variables of OpenTelemetry
+// Reads where to send traces, and how, from the standard variables of OpenTelemetry
 // (https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/). Pure.
 //
 // The values of headers may be secrets. They appear in no message.

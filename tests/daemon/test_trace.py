@@ -20,7 +20,8 @@ def spans(document):
     return [entry for entry in document["traceEvents"] if entry["ph"] == "X"]
 
 
-# What an entry of each kind must have, and of which type (Trace Event Format: complete, instant and metadata events).
+# The fields that an entry of each kind must have, with their types (Trace Event Format: complete, instant and metadata
+# events).
 FIELDS = {"X": {"name": str, "ts": int, "dur": int, "pid": int, "tid": int, "args": dict},
           "i": {"name": str, "ts": int, "s": str, "pid": int, "tid": int, "args": dict},
           "M": {"name": str, "pid": int, "args": dict}}

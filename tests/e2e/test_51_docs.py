@@ -97,7 +97,7 @@ def checked(line):
     if line.startswith("muster torchrun "):
         return line.replace("muster torchrun", "muster torchrun --dry-run --assume-node 2x32x1", 1)
     if re.match(r"muster (?!dmlc)", line) and not re.search(r"\b(JOB|FILE|VERB)\b", line):
-        # What stands before --help is read first. What stands behind -- belongs to a command.
+        # muster reads no option after --, because those words belong to a command.
         return line.replace(" -- ", " --help -- ", 1) if " -- " in line else line + " --help"
     has_own_end = re.search(r" --(dry-run|man|completion|help|print-config)\b", line)
     return line.replace("hvdrun", "hvdrun --print-config", 1) if line.startswith("hvdrun ") and not has_own_end else None

@@ -1,4 +1,4 @@
-// What comes from others on the way into a running job. Input: one letter, then
+// Fuzzes the parsers of requests, tables and paths that lead into a running job. Input: one letter, then
 //   r  an ExecRequest from a caller: it is accepted, or the message names the field
 //   t  a RankTable from a launcher: it becomes a table with the same columns in each line
 //   p  a line of two paths of muster cp

@@ -374,7 +374,7 @@ class AsyncClient:
         """As Client.resize()."""
         return cast(ResizeResponse, await self._ask("Resize", calls.resize(job, size, add_hosts)))
 
-    # What a job does.
+    # Processes, output and load of a job.
 
     async def stacks(self, job: str, *, ranks: Iterable[int] = (), native: bool = False) -> List[ProcessStack]:
         """As Client.stacks()."""

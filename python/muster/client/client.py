@@ -397,7 +397,7 @@ class Client:
         Errors: FailedPrecondition, OutOfRange, ResourceExhausted (too few slots are free)."""
         return cast(ResizeResponse, self._ask("Resize", calls.resize(job, size, add_hosts)))
 
-    # What a job does.
+    # Processes, output and load of a job.
 
     def stacks(self, job: str, *, ranks: Iterable[int] = (), native: bool = False) -> List[ProcessStack]:
         """Returns where ranks and the processes that they started are, as soon as all hosts have answered. A host that does
