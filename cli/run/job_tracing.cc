@@ -1,23 +1,11 @@
 #include "cli/run/job_tracing.h"
 
-#include <unistd.h>
-
-#include <climits>
 #include <utility>
 
-#include "base/strings.h"
+#include "base/host_name.h"
 #include "launcherd/trace/otlp_options.h"
 
 namespace muster::cli::inline run {
-namespace {
-
-std::string name_of_this_host() {
-  char name[HOST_NAME_MAX + 1] = {};
-  return ::gethostname(name, sizeof name - 1) == 0 ? base::valid_utf8(name) : std::string();
-}
-
-}  // namespace
-
 JobTracing::JobTracing(std::unique_ptr<launcherd::TraceExporter> exporter, launcherd::TracedJob job)
     : exporter_(std::move(exporter)), trace_(std::move(job), exporter_.get()) {}
 
@@ -29,7 +17,7 @@ std::unique_ptr<JobTracing> JobTracing::start(const base::Environment& environme
   for (const std::string& warning : settings.warnings) warn(warning);
   if (!settings.options) return nullptr;
   auto exporter = launcherd::TraceExporter::start(*std::move(settings.options),
-                                                  {.host = name_of_this_host(), .version = MUSTER_VERSION}, warn);
+                                                  {.host = base::own_host_name(), .version = MUSTER_VERSION}, warn);
   if (!exporter.ok()) {
     warn("no trace is sent: " + exporter.status().message());
     return nullptr;

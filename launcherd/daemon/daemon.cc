@@ -5,10 +5,10 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <climits>
 
 #include "base/file.h"
 #include "base/gate.h"
+#include "base/host_name.h"
 #include "base/strings.h"
 #include "launcherd/daemon/daemon_api.h"
 #include "launcherd/daemon/dialled_hosts.h"
@@ -33,11 +33,6 @@ namespace {
 
 constexpr std::chrono::hours kRenewal{24};
 
-std::string own_host_name() {
-  char name[HOST_NAME_MAX + 1] = {};
-  return ::gethostname(name, sizeof name - 1) == 0 ? base::valid_utf8(name) : std::string();
-}
-
 v1::Capabilities capabilities_of(const DaemonOptions& options, base::WallTime now) {
   v1::Capabilities capabilities;
   capabilities.set_version(options.version);
@@ -49,7 +44,7 @@ v1::Capabilities capabilities_of(const DaemonOptions& options, base::WallTime no
   }
   if (options.fair_use.is_on) capabilities.add_features("fair-use");
   if (options.http_write) capabilities.add_features("http-write");
-  capabilities.set_host(own_host_name());
+  capabilities.set_host(base::own_host_name());
   capabilities.set_pid(::getpid());
   capabilities.mutable_started()->set_seconds(std::chrono::floor<std::chrono::seconds>(now).time_since_epoch().count());
   capabilities.set_state_directory(options.state_directory);
@@ -122,7 +117,7 @@ struct Daemon::Parts {
 // launcherd serves without traces if they cannot be sent.
 void Daemon::Parts::open_traces(const DaemonOptions& options) {
   if (!options.otlp) return;
-  auto started = TraceExporter::start(*options.otlp, {.host = own_host_name(), .version = options.version},
+  auto started = TraceExporter::start(*options.otlp, {.host = base::own_host_name(), .version = options.version},
                                       [log = options.on_line](const std::string& line) { log(line); });
   if (!started.ok()) return options.on_line(fmt::format("no traces are sent: {}", started.status().message()));
   exporter = *std::move(started);

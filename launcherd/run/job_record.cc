@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <climits>
 #include <utility>
 
+#include "base/host_name.h"
 #include "base/strings.h"
 #include "proto/bound_rank.h"
 #include "proto/convert.h"
@@ -16,11 +16,6 @@
 
 namespace muster::launcherd::inline run {
 namespace {
-
-std::string own_host_name() {
-  char name[HOST_NAME_MAX + 1] = {};
-  return ::gethostname(name, sizeof name - 1) == 0 ? base::valid_utf8(name) : std::string();
-}
 
 constexpr int kHighestSignal = 64;
 // bytes of ranks in one answer; below gRPC's limit for a message
@@ -86,7 +81,7 @@ JobRecord::JobRecord(std::string job_id, std::vector<std::string> command, const
   job_.set_state(v1::JOB_STATE_STARTING);
   for (const std::string& word : command) job_.add_command(base::valid_utf8(word));
   proto::set_roles(placement.roles, *job_.mutable_roles());
-  job_.set_launcher_host(own_host_name());
+  job_.set_launcher_host(base::own_host_name());
   job_.set_launcher_pid(::getpid());
   keep(model::JobStarting{std::move(job_id), placement});
   *job_.mutable_started() = events_.front().time();
