@@ -65,8 +65,7 @@ launcherd::Gone ForegroundApi::stacks(const v1::StacksRequest& request, launcher
 
 launcherd::Requests<v1::ExecRequest> ForegroundApi::exec(const v1::ExecRequest& first,
                                                          launcherd::Replies<v1::ExecEvent> replies) {
-  const auto stream = launcherd::ExecStream::create(
-      first, {.send = replies.send, .done = replies.done, .when_written = replies.when_written});
+  const auto stream = launcherd::ExecStream::create(first, replies);
   if (!stream.ok()) {
     replies.done(stream.status());
     return {};
@@ -75,8 +74,7 @@ launcherd::Requests<v1::ExecRequest> ForegroundApi::exec(const v1::ExecRequest& 
     return job_->exec(request, std::move(caller));
   });
   if (!begun.ok()) (*stream)->fail(begun);
-  return {.next = [stream = *stream](const v1::ExecRequest& request) { stream->next(request); },
-          .gone = [stream = *stream] { stream->leave(); }};
+  return (*stream)->controls();
 }
 
 void ForegroundApi::explain_hang(const v1::ExplainHangRequest&, launcherd::Reply<v1::HangReport> reply) {

@@ -321,8 +321,7 @@ Gone DaemonApi::stacks(const v1::StacksRequest& request, Replies<v1::ProcessStac
 }
 
 Requests<v1::ExecRequest> DaemonApi::exec(const v1::ExecRequest& first, Replies<v1::ExecEvent> replies) {
-  auto created =
-      ExecStream::create(first, {.send = replies.send, .done = replies.done, .when_written = replies.when_written});
+  auto created = ExecStream::create(first, replies);
   if (!created.ok()) {
     replies.done(created.status());
     return {};
@@ -339,8 +338,7 @@ Requests<v1::ExecRequest> DaemonApi::exec(const v1::ExecRequest& first, Replies<
       stream->fail(started);
     }
   });
-  return {.next = [stream](const v1::ExecRequest& request) { stream->next(request); },
-          .gone = [stream] { stream->leave(); }};
+  return stream->controls();
 }
 
 void DaemonApi::explain_hang(const v1::ExplainHangRequest& request, Reply<v1::HangReport> reply) {

@@ -64,8 +64,8 @@ base::Result<ExecControls> ExecCalls::begin(const Target& target, const v1::Exec
   v1::ExecRequest rest = first;
   rest.clear_window_size();
   pass_on(id, call, rest);
-  return ExecControls{.more = gate_.wrap([this, id](const v1::ExecRequest& request) { more(id, request); }),
-                      .leave = gate_.wrap([this, id] { leave(id); })};
+  return ExecControls{.next = gate_.wrap([this, id](const v1::ExecRequest& request) { more(id, request); }),
+                      .gone = gate_.wrap([this, id] { leave(id); })};
 }
 
 ExecCalls::Call* ExecCalls::find(std::uint64_t id, int agent) {

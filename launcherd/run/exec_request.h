@@ -2,31 +2,16 @@
 // The functions are pure.
 #pragma once
 
-#include <functional>
-
-#include "base/loop.h"
 #include "base/status.h"
-
-namespace muster::v1 {
-class ExecEvent;
-class ExecRequest;
-}  // namespace muster::v1
+#include "launcherd/service/api_handler.h"
+#include "proto/muster/v1/launcher.pb.h"
 
 namespace muster::launcherd::inline run {
 
-// Receives what happens to a command. `done` is called once, after it nothing is.
-struct ExecCaller {
-  std::function<void(v1::ExecEvent)> send;
-  std::function<void(const base::Status&)> done;
-  // Does the same as Replies::when_written in launcherd/service.
-  std::function<void(base::Loop::Task)> when_written;
-};
-
-// Both functions may be called at any time. They have no effect once the command is over.
-struct ExecControls {
-  std::function<void(const v1::ExecRequest&)> more;  // a request that check_next_request() has accepted
-  std::function<void()> leave;                       // the caller has left: the command ends
-};
+using ExecCaller = Replies<v1::ExecEvent>;
+// `next` gets requests that check_next_request() has accepted. Both functions may be called at any time. They have no
+// effect once the command is over.
+using ExecControls = Requests<v1::ExecRequest>;
 
 // INVALID_ARGUMENT: a field of the first request is wrong, and the message names it.
 base::Status check_first_request(const v1::ExecRequest& request);

@@ -11,6 +11,11 @@ base::Result<std::shared_ptr<ExecStream>> ExecStream::create(const v1::ExecReque
   return std::shared_ptr<ExecStream>(new ExecStream(first, std::move(caller)));
 }
 
+ExecControls ExecStream::controls() {
+  return {.next = [self = shared_from_this()](const v1::ExecRequest& request) { self->next(request); },
+          .gone = [self = shared_from_this()] { self->leave(); }};
+}
+
 base::Status ExecStream::begin(const Start& start) {
   if (phase_ != Phase::kWaiting) return base::ok_status();
   const std::weak_ptr<ExecStream> weak = weak_from_this();
@@ -28,7 +33,7 @@ base::Status ExecStream::begin(const Start& start) {
 void ExecStream::next(const v1::ExecRequest& request) {
   if (phase_ == Phase::kOver) return;
   if (const base::Status wrong = check_next_request(request); !wrong.ok()) return fail(wrong);
-  if (phase_ == Phase::kRunning) return controls_->more(request);
+  if (phase_ == Phase::kRunning) return controls_->next(request);
   waiting_bytes_ += request.input().size();
   if (waiting_bytes_ + first_.input().size() > proto::kInputWindow || waiting_.size() >= kMostWaiting) {
     return fail(base::resource_exhausted("input: more than the command can take: wait for input_taken"));
@@ -40,7 +45,7 @@ void ExecStream::leave() {
   const bool is_running = phase_ == Phase::kRunning;
   phase_ = Phase::kOver;
   waiting_.clear();
-  if (is_running) controls_->leave();
+  if (is_running) controls_->gone();
 }
 
 void ExecStream::fail(const base::Status& status) {

@@ -25,6 +25,8 @@ class ExecStream : public std::enable_shared_from_this<ExecStream> {
   // The message of an error names the field that is wrong.
   static base::Result<std::shared_ptr<ExecStream>> create(const v1::ExecRequest& first, ExecCaller caller);
 
+  // Returns next() and leave() for the service. They keep this object.
+  ExecControls controls();
   // Starts the command, once the job is found. An error of `start` is returned; then call fail(). Does nothing if the
   // call has ended in the meantime.
   base::Status begin(const Start& start);

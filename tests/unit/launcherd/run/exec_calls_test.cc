@@ -136,7 +136,7 @@ TEST_F(ExecCallsTest, EndsACallWhoseCallerSendsTooMuch) {
   begin();
   v1::ExecRequest request;
   request.set_input(std::string(proto::kInputWindow, 'x'));
-  controls_.more(request);
+  controls_.next(request);
   EXPECT_EQ(sent_.back().second.exec_input().data().size(), proto::kInputWindow);
   v1::ExecInputTaken taken;
   taken.set_id(id_);
@@ -144,9 +144,9 @@ TEST_F(ExecCallsTest, EndsACallWhoseCallerSendsTooMuch) {
   calls_.input_taken(kAgent, taken);
   EXPECT_EQ(events_.back().input_taken(), 10U);
   request.set_input("0123456789");
-  controls_.more(request);
+  controls_.next(request);
   EXPECT_TRUE(ends_.empty());
-  controls_.more(request);
+  controls_.next(request);
   ASSERT_EQ(ends_.size(), 1U);
   EXPECT_EQ(ends_[0].code(), base::Code::kResourceExhausted);
   EXPECT_TRUE(sent_.back().second.exec_control().end());
@@ -156,7 +156,7 @@ TEST_F(ExecCallsTest, AClosedPipeGivesAllRoomBack) {
   begin();
   v1::ExecRequest request;
   request.set_input("0123456789");
-  controls_.more(request);
+  controls_.next(request);
   v1::ExecInputTaken taken;
   taken.set_id(id_);
   taken.set_closed(true);
@@ -175,7 +175,7 @@ TEST_F(ExecCallsTest, ConfirmsInputAtOnceIfThePipeIsClosed) {
   v1::ExecRequest request;
   request.set_input(std::string(proto::kInputWindow, 'x'));
   for (std::size_t turn = 1; turn <= 3; ++turn) {
-    controls_.more(request);
+    controls_.next(request);
     ASSERT_EQ(events_.size(), turn);
     EXPECT_EQ(events_.back().input_taken(), proto::kInputWindow);
   }
@@ -203,17 +203,17 @@ TEST_F(ExecCallsTest, PassesSignalsAndSizesOn) {
   v1::ExecRequest request;
   request.set_signal(SIGINT);
   request.mutable_window_size()->set_rows(9);
-  controls_.more(request);
+  controls_.next(request);
   EXPECT_EQ(sent_.back().second.exec_control().signal(), SIGINT);
   EXPECT_EQ(sent_.back().second.exec_control().window_size().rows(), 9);
 }
 
 TEST_F(ExecCallsTest, TellsTheAgentThatTheCallerHasLeft) {
   begin();
-  controls_.leave();
+  controls_.gone();
   EXPECT_TRUE(sent_.back().second.exec_control().end());
   ended(0);
-  controls_.leave();
+  controls_.gone();
   EXPECT_TRUE(ends_.empty());
   EXPECT_EQ(sent_.size(), 2U);
 }

@@ -23,8 +23,8 @@ class ExecStreamTest : public ::testing::Test {
         stream_->begin([this](const v1::ExecRequest& first, ExecCaller caller) -> base::Result<ExecControls> {
           EXPECT_EQ(first.command(0), "ps");
           caller_ = std::move(caller);
-          return ExecControls{.more = [this](const v1::ExecRequest& request) { passed_.push_back(request); },
-                              .leave = [this] { ++left_; }};
+          return ExecControls{.next = [this](const v1::ExecRequest& request) { passed_.push_back(request); },
+                              .gone = [this] { ++left_; }};
         });
     EXPECT_TRUE(begun.ok());
   }
