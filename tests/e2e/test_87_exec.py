@@ -72,6 +72,12 @@ def test_others_cannot_reach_the_job(cluster, job, no_leftovers):
         refused = muster(cluster, *words, user="bob")
         assert refused.returncode == 2 and refused.stdout == "", refused
         assert "no hvdrun of yours runs on this host" in refused.stderr, refused
+    socket = next(cluster.path("head", "/tmp").glob(f"muster-*/job-{name}.sock"))
+    address = f"unix:/tmp/{socket.parent.name}/{socket.name}"
+    words = ["exec", name, "--launcher", address, "-n", "-r", "0", "--", "whoami"]
+    assert muster(cluster, *words).stdout == "alice\n"
+    refused = muster(cluster, *words, user="bob")
+    assert refused.returncode != 0 and refused.stdout == "" and "ermission" in refused.stderr, refused
 
 
 def test_a_command_ends_with_its_job(cluster, job, no_leftovers):
