@@ -145,5 +145,6 @@ def test_memory_stays_flat_over_a_hundred_thousand_operations_in_any_order(hvdru
     assert len(lines) == 2
     for line in lines:
         peaks = [int(kib) for kib in line.split()]
-        # KiB, over 40,000 operations: before, the peak grows until both ranks have been late as much as they will be.
-        assert peaks[-1] - peaks[5] < 4 * 1024, peaks
+        # KiB. At most 10,000 operations are under way, and how many wait for the other rank differs from turn to turn. So the
+        # peak may grow at first; over the last 40,000 operations it must not.
+        assert peaks[-1] - peaks[5] < 4 * 1024 and peaks[-1] - peaks[2] < 16 * 1024, peaks
