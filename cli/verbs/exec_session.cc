@@ -21,6 +21,7 @@
 #include <utility>
 
 #include "base/loop.h"
+#include "base/thread.h"
 #include "base/unique_fd.h"
 #include "cli/view/raw_terminal.h"
 #include "cli/view/signals.h"
@@ -74,15 +75,19 @@ bool is_closed(int fd) {
 // bounded by the window for input.
 class RequestSender {
  public:
-  explicit RequestSender(launcherd::ExecCall& call) : call_(call), thread_([this] { run(); }) {}
+  explicit RequestSender(launcherd::ExecCall& call) : call_(call) {}
   // The call must be over, or it blocks.
   ~RequestSender() {
     close();
-    thread_.join();
+    if (thread_.joinable()) thread_.join();
   }
   RequestSender(const RequestSender&) = delete;
   RequestSender& operator=(const RequestSender&) = delete;
 
+  base::Status start() {
+    MUSTER_ASSIGN_OR_RETURN(thread_, base::start_thread([this] { run(); }));
+    return base::ok_status();
+  }
   void push(const v1::ExecRequest& request) {
     const std::lock_guard lock(mutex_);
     waiting_.push_back(request);
@@ -126,6 +131,7 @@ class ExecSession {
   ExecOutcome run(FoundJob job, v1::ExecRequest first);
 
  private:
+  base::Status serve();
   void read_events();
   base::Status write_output(const v1::ExecEvent& event);
   void begun(const v1::ExecBegun& begun);
@@ -188,21 +194,35 @@ ExecOutcome ExecSession::run(FoundJob job, v1::ExecRequest first) {
     return std::move(outcome_);
   }
   call_ = *std::move(call);
-  sender_ = std::make_unique<RequestSender>(*call_);
   stop_ = *std::move(stop);
   signals->watch(loop_, [this](int signo) { on_signal(signo); });
-  std::thread reader([this] { read_events(); });
-  loop_.run();
-  reader.join();
-  raw_.leave();
-  sender_.reset();
-  call_.reset();
+  if (const base::Status served = serve(); !served.ok()) {
+    outcome_.failure = served;
+    return std::move(outcome_);
+  }
   if (!output_failure_.ok()) {
     outcome_.failure = output_failure_;
     outcome_.is_output_closed = is_closed(streams_.output) || is_closed(streams_.error_output);
   }
   outcome_.complaints = std::move(complaints_);
   return std::move(outcome_);
+}
+
+// Returns at the end of the call. An error means that a thread could not be started.
+base::Status ExecSession::serve() {
+  sender_ = std::make_unique<RequestSender>(*call_);
+  auto reader = base::start_thread([this] { read_events(); });
+  const base::Status started = reader.ok() ? sender_->start() : reader.status();
+  if (started.ok()) {
+    loop_.run();
+  } else {
+    call_->cancel();
+  }
+  if (reader.ok()) reader->join();
+  raw_.leave();
+  sender_.reset();
+  call_.reset();
+  return started;
 }
 
 // The reading thread.
